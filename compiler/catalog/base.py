@@ -1,0 +1,51 @@
+"""What a component's schema is made of.
+
+A component (an environment, a user, a judge, a policy, a stage ...) is declared by one pydantic class: its fields are
+what a spec may write between the braces, with unit, range, default and one line of documentation each. The class is
+all that the compiler knows of a component; the code that runs it lives in `rlspec.runtime` and takes an instance.
+
+    class Shop(Component):
+        \"\"\"An online shop's service desk.\"\"\"
+        KIND = "env"
+        NAME = "shop"
+        MEASURES = {"verified": "int@traj in {0, 1}"}
+        max_turns: Annotated[int, Unit("agent_turns"), Field(ge=1, description="turns before the talk is cut")] = 16
+
+Rules: every number that matters is a field; closed schemas (an unknown field is an error); frozen; a choice is a
+`Literal`; a nested block is a `Struct`; a name of another declaration is `Annotated[str, Ref("env")]`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """The unit of a field's numbers, as specs write it behind them: `16agent_turns`, `320tokens`, `130steps`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A field whose value is the label of a declaration of this kind."""
+
+    kind: str
+
+
+class Struct(BaseModel):
+    """A nested block of fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Component(Struct):
+    """A declarable part. `MEASURES` are the signals that it can measure, each as a type in the language."""
+
+    KIND: ClassVar[str]
+    NAME: ClassVar[str]
+    MEASURES: ClassVar[dict[str, str]] = {}

@@ -1,0 +1,122 @@
+"""What a world is: tasks, tools over a state, a user who wants something, and a verdict on the final state.
+
+    world.system                    the policy text that the agent is shown
+    world.tools                     OpenAI-style function schemas
+    task = world.task(split, n)     the n-th task of an unlimited, seeded sequence; splits are disjoint
+    session = world.reset(task)     a state of its own (forked, never shared)
+    session.step(Call(...))         -> Observation(text, status); errors are observations
+    session.measure()               -> signals of the trajectory ("verified", "db_hash", ...)
+
+    user = users.open(task, rng)    a conversation partner with a goal
+    user.first()                    -> UserTurn("hi , please cancel #W12", done=False)
+    user.reply("agent text")        -> UserTurn(text, done)
+
+Failures of the machinery (a dead database, a timeout of the user's model) raise `InfraFailure`; they end the trajectory
+as *failed*, which is left out of every statistic. They are never an observation and never a reward of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+Status = Literal["ok", "error"]
+
+
+class InfraFailure(Exception):
+    """The machinery failed, not the agent. `part` names who ("env", "user", "judge")."""
+
+    def __init__(self, part: str, reason: str) -> None:
+        super().__init__(f"{part}: {reason}")
+        self.part, self.reason = part, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A tool call as the agent wrote it, arguments already parsed from JSON."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What the agent sees of a call. `status` is typed, so nobody has to search the text for "error".
+    `wrote` tells that the state was changed."""
+
+    text: str
+    status: Status
+    wrote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurn:
+    """What the user says; `done` ends the conversation after it."""
+
+    text: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One problem. `id` is unique over all splits; `gold` are the calls that solve it; `payload` is the world's own."""
+
+    id: str
+    split: str
+    instruction: str
+    gold: tuple[Call, ...]
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One entry of the dialogue, as judges and people read it. Agent messages have a `call`, or text, or `malformed`
+    (the reason why an attempted call could not be parsed)."""
+
+    role: Literal["user", "agent", "tool"]
+    text: str
+    call: Call | None = None
+    status: Status | None = None
+    wrote: bool = False
+    malformed: str | None = None
+
+
+class Session(Protocol):
+    """The state of one trajectory."""
+
+    def step(self, call: Call) -> Observation: ...
+    def fork(self) -> Session: ...
+    def measure(self) -> dict[str, Any]: ...
+    def close(self) -> None: ...
+
+
+class World(Protocol):
+    """An environment. Deterministic: everything random comes from the task."""
+
+    @property
+    def system(self) -> str: ...
+    @property
+    def tools(self) -> Sequence[dict[str, Any]]: ...
+    def task(self, split: str, number: int) -> Task: ...
+    def reset(self, task: Task) -> Session: ...
+
+
+class UserSession(Protocol):
+    def first(self) -> UserTurn: ...
+    def reply(self, agent_text: str) -> UserTurn: ...
+
+
+class Users(Protocol):
+    """A user simulator. All its randomness comes from `rng`. `phrasing` chooses among the wordings that training may
+    use and those held out for evaluation."""
+
+    def open(self, task: Task, rng: np.random.Generator, phrasing: str = "train") -> UserSession: ...
+
+
+class Judge(Protocol):
+    """Labels every agent turn of a finished dialogue: -1, 0 or +1, one per agent message."""
+
+    def score(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> list[int]: ...
