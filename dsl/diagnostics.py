@@ -1,0 +1,134 @@
+"""Diagnostics: what is wrong, where, what was expected, and how to cure it.
+
+Codes are stable: `RLC` and four digits by area (00 syntax, 01 names, 02 types, 03 levels and units, 04 ranges, 05
+stages and budgets, 06 components, 07 runs and files, 08 claims, 09 style). `CODES` below is the register: a diagnostic
+of a code that is not in it cannot be made, and `rlc explain CODE` prints its entry.
+
+    error[RLC0101]: unknown name `verdct`
+      --> quickstart.rlspec:21:12
+       |
+    21 |   10 * verdct
+       |        ^^^^^^ did you mean `verdict`?
+       = names in scope: outcome, verdict
+"""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rlspec.dsl.codes import CODES
+from rlspec.dsl.tree import Span
+
+Severity = Literal["error", "warning", "note"]
+
+
+@dataclass(slots=True)
+class Source:
+    """The text of one file and its line table. Lines and columns are 1-based; columns count characters."""
+
+    path: str
+    text: str
+    _starts: list[int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """(line, column) of an offset."""
+        offset = max(0, min(offset, len(self.text)))
+        line = bisect.bisect_right(self._starts, offset) - 1
+        return line + 1, offset - self._starts[line] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a line, without its end."""
+        start = self._starts[number - 1]
+        stop = self._starts[number] - 1 if number < len(self._starts) else len(self.text)
+        return self.text[start:stop].rstrip("\r")
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Replace the span by `text`; only offered where it cannot change a meaning that was right."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """`label` stands beside the carets; `notes` are lines below; `fix` is a safe edit."""
+
+    code: str
+    message: str
+    span: Span | None = None
+    severity: Severity = "error"
+    label: str = ""
+    notes: tuple[str, ...] = ()
+    fix: Fix | None = None
+    source: Source | None = None
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"{self.code} is not a registered diagnostic")
+
+
+class SpecError(Exception):
+    """Carries every diagnostic of a failed check."""
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("; ".join(f"{d.code}: {d.message}" for d in self.diagnostics))
+
+
+def near_name(word: str, known: Iterable[str]) -> str | None:
+    """The known name that `word` was probably meant to be, if one is close."""
+    found = difflib.get_close_matches(word, sorted(set(known)), n=1, cutoff=0.6)
+    return found[0] if found else None
+
+
+def render(diagnostic: Diagnostic, source: Source | None = None) -> str:
+    """The text form, with an excerpt where there is a place. A span of several lines is marked to its first line's end."""
+    source = diagnostic.source or source
+    lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
+    if source is not None and diagnostic.span is not None:
+        row, column = source.position(diagnostic.span.start)
+        stop_row, stop_column = source.position(max(diagnostic.span.stop, diagnostic.span.start + 1))
+        text = source.line(row)
+        width = (stop_column if stop_row == row else len(text) + 1) - column
+        gutter = " " * len(str(row))
+        marker = "".join("\t" if c == "\t" else " " for c in text[: column - 1]) + "^" * max(1, width)
+        lines += [
+            f"{gutter}--> {source.path}:{row}:{column}",
+            f"{gutter} |",
+            f"{row} | {text}",
+            f"{gutter} | {marker} {diagnostic.label}".rstrip(),
+        ]
+    elif source is not None:
+        lines.append(f" --> {source.path}")
+    lines += [f"  = {note}" for note in diagnostic.notes]
+    return "\n".join(lines)
+
+
+def as_json(diagnostic: Diagnostic, source: Source | None = None) -> dict[str, Any]:
+    """The machine form: code, severity, message, path, line, column, end, label, notes, fix."""
+    source = diagnostic.source or source
+    out: dict[str, Any] = {
+        "code": diagnostic.code,
+        "severity": diagnostic.severity,
+        "message": diagnostic.message,
+        "label": diagnostic.label,
+        "notes": list(diagnostic.notes),
+    }
+    if source is not None:
+        out["path"] = source.path
+        if diagnostic.span is not None:
+            out["line"], out["column"] = source.position(diagnostic.span.start)
+            out["end_line"], out["end_column"] = source.position(diagnostic.span.stop)
+            if diagnostic.fix is not None:
+                fix = diagnostic.fix
+                out["fix"] = {"start": fix.span.start, "stop": fix.span.stop, "text": fix.text}
+    return out
