@@ -44,8 +44,10 @@ class Struct(BaseModel):
 
 
 class Component(Struct):
-    """A declarable part. `MEASURES` are the signals that it can measure, each as a type in the language."""
+    """A declarable part. `MEASURES` are the signals that it can measure, each as a type in the language; `RUNS` is
+    False for what can be checked and compiled but has no runtime here."""
 
     KIND: ClassVar[str]
     NAME: ClassVar[str]
     MEASURES: ClassVar[dict[str, str]] = {}
+    RUNS: ClassVar[bool] = True

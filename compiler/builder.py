@@ -1,0 +1,84 @@
+"""Builds a program step by step, giving equal subexpressions one step and folding constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rlspec.compiler.levels import Level, finest
+from rlspec.compiler.program import Input, Program, Step
+from rlspec.compiler.ranges import Range
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An elaborated expression: its step, and what is known of it. `members` is set on a sum over an axis: the axis
+    and the range of one member (0 included when a `where` may leave members out), so that division by the count of the
+    same axis is recognised as a mean."""
+
+    step: int
+    base: str
+    level: Level
+    range: Range
+    choices: tuple[str, ...] = ()
+    members: tuple[str, Range] | None = None
+    counts: str | None = None  # this value is `num(axis)`
+
+
+class Builder:
+    """Collects the steps of one program. `const`, `input` and `apply` return the index of a step."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self.inputs: dict[str, Input] = {}
+        self._known: dict[tuple[Any, ...], int] = {}
+
+    def _add(self, op: str, args: tuple[int, ...], level: Level, attrs: dict[str, Any]) -> int:
+        key = (op, args, tuple(sorted((k, repr(v)) for k, v in attrs.items())))
+        if key not in self._known:
+            self._known[key] = len(self.steps)
+            self.steps.append(Step(op=op, args=args, level=level.label, attrs=attrs))  # type: ignore[arg-type]
+        return self._known[key]
+
+    def const(self, value: float) -> int:
+        return self._add("const", (), Level.CONST, {"value": float(value)})
+
+    def input(self, name: str, level: Level, kind: str) -> int:
+        self.inputs.setdefault(name, Input(name=name, level=level.label, type=kind))  # type: ignore[arg-type]
+        return self._add("input", (), level, {"name": name})
+
+    def apply(self, op: str, *args: int, level: Level | None = None, **attrs: Any) -> int:
+        """An operation; without `level`, the finest of its arguments (elementwise)."""
+        if level is None:
+            level = finest(self.level(a) for a in args)
+        return self._add(op, args, level, attrs)
+
+    def level(self, step: int) -> Level:
+        return Level[self.steps[step].level.upper()]
+
+    def constant(self, step: int) -> float | None:
+        """The value of a constant step, else None."""
+        found = self.steps[step]
+        return float(found.attrs["value"]) if found.op == "const" else None
+
+    def program(self, outputs: dict[str, int]) -> Program:
+        """The steps that the outputs need, renumbered; inputs that nothing reads are left out."""
+        needed: set[int] = set()
+        stack = list(outputs.values())
+        while stack:
+            step = stack.pop()
+            if step not in needed:
+                needed.add(step)
+                stack.extend(self.steps[step].args)
+        order = sorted(needed)
+        place = {old: new for new, old in enumerate(order)}
+        steps = tuple(
+            self.steps[old].model_copy(update={"args": tuple(place[a] for a in self.steps[old].args)})
+            for old in order
+        )
+        read = {s.attrs["name"] for s in steps if s.op == "input"}
+        return Program(
+            inputs=tuple(i for i in self.inputs.values() if i.name in read),
+            steps=steps,
+            outputs={name: place[step] for name, step in outputs.items()},
+        )

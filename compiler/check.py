@@ -1,0 +1,121 @@
+"""Check and compile: the front door of the compiler.
+
+    checked = check(read("quickstart.rlspec"))
+    checked.diagnostics      # all of them, errors first found first
+    checked.plan             # None when there is an error
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rlspec.compiler.experiment import Experiment, resolve
+from rlspec.compiler.formulas import elaborate
+from rlspec.compiler.levels import Level
+from rlspec.compiler.lower import lower
+from rlspec.compiler.plan import Plan
+from rlspec.dsl import parser, tree
+from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
+
+REQUIRED = ("policy", "env", "stage")
+
+
+@dataclass(slots=True)
+class Checked:
+    """What a check found. `plan` is there exactly when there is no error."""
+
+    source: Source
+    diagnostics: list[Diagnostic]
+    experiment: Experiment | None
+    plan: Plan | None
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        return [d for d in self.diagnostics if d.severity == "error"]
+
+
+def settings_of(pairs: Mapping[str, str]) -> dict[str, tree.Expression]:
+    """`--set name=value` in the file's own grammar.
+
+    Raises:
+        SpecError: a value does not parse.
+    """
+    out = {}
+    for name, text in pairs.items():
+        source = Source(f"--set {name}", f"{name} = {text}")
+        file, report = parser.parse(source)
+        if report or len(file.items) != 1 or file.items[0].value is None:
+            raise SpecError(report or [Diagnostic("RLC0201", f"--set {name}={text}: this is no value", source=source)])
+        out[name] = file.items[0].value
+    return out
+
+
+def check(
+    source: Source, settings: Mapping[str, tree.Expression] | None = None, seed: int | None = None
+) -> Checked:
+    """Parse, resolve, type and lower. Never raises for what the spec says; everything is in `diagnostics`."""
+    file, report = parser.parse(source)
+    experiment = resolve(file, report, settings) if not report or file.items else None
+    plan = None
+    if experiment is not None:
+        if seed is not None:
+            experiment.seed = seed
+        _complete(experiment, report)
+        _suited(experiment, report)
+        sources = elaborate(experiment, report)
+        if not any(d.severity == "error" for d in report):
+            _credit(experiment, [s.advantage for s in sources], [s.advantage_level for s in sources], report)
+        if not any(d.severity == "error" for d in report):
+            plan = lower(experiment, sources)
+    report.sort(key=lambda d: d.span.start if d.span else -1)
+    return Checked(source, report, experiment, plan)
+
+
+def _complete(experiment: Experiment, report: list[Diagnostic]) -> None:
+    written = {i.head.path[0].value for i in experiment.item.body or ()}
+    for kind in REQUIRED:
+        if kind not in written:
+            report.append(
+                Diagnostic("RLC0502", f"the experiment has no {kind}", experiment.item.head.span,
+                           label=f"declare a {kind}")
+            )  # fmt: skip
+    if "credit" not in written and "advantage" in written:
+        report.append(
+            Diagnostic("RLC0502", "the experiment does not say which tokens carry the advantage",
+                       experiment.item.head.span, label="declare `credit = agent_tokens(A)`")
+        )  # fmt: skip
+    for kind in ("policy", "engine", "resources"):
+        for extra in list(experiment.of(kind).values())[1:]:
+            report.append(Diagnostic("RLC0105", f"an experiment has one {kind}", extra.item.head.span))
+    missing = [e for e in experiment.of("env") if experiment.mix and e not in experiment.mix]
+    for label in missing:
+        item = experiment.of("env")[label].item
+        report.append(Diagnostic("RLC0503", f"env `{label}` has no share in the mix", item.head.span))
+
+
+def _suited(experiment: Experiment, report: list[Diagnostic]) -> None:
+    """Stages that cannot follow each other."""
+    seen_training = False
+    for declared in experiment.of("stage").values():
+        if declared.name == "sft" and seen_training:
+            report.append(
+                Diagnostic("RLC0504", "a cold start comes before the training stage", declared.item.head.span)
+            )
+        seen_training = seen_training or declared.name == "grpo"
+
+
+def _credit(experiment: Experiment, advantages: list[str], levels: list[Level], report: list[Diagnostic]) -> None:
+    if experiment.credit is None:
+        return
+    for advantage, level in zip(advantages, levels, strict=True):
+        if advantage != experiment.credit:
+            report.append(
+                Diagnostic("RLC0101", f"there is no advantage `{experiment.credit}`", experiment.credit_span,
+                           label=f"did you mean `{advantage}`?")
+            )  # fmt: skip
+        elif level < Level.TRAJ:
+            report.append(
+                Diagnostic("RLC0307", f"an advantage of level {level.label} is the same for a whole group",
+                           experiment.credit_span)
+            )  # fmt: skip

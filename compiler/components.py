@@ -1,0 +1,266 @@
+"""Components from blocks: the fields that a spec writes, checked against the catalog's schema.
+
+Every leaf remembers its origin, and everything wrong in a block is reported at once, each at its place.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from rlspec.compiler import static
+from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
+from rlspec.compiler.elaborate import Failed
+from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Static, Symbol
+from rlspec.dsl import tree
+from rlspec.dsl.diagnostics import Diagnostic, near_name
+
+
+@dataclass(slots=True)
+class Fields:
+    """What a block gave: plain values by field name (nested for structs), and origins by dotted path."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
+    spans: dict[str, tree.Span] = field(default_factory=dict)
+    sound: bool = True
+
+
+@dataclass(slots=True)
+class Reader:
+    """Reads blocks. `labels` gives the declared labels of a kind, for references."""
+
+    params: Mapping[str, Leaf]
+    labels: Mapping[str, set[str]]
+    report: list[Diagnostic]
+
+    def component(
+        self, schema: type[Component], item: tree.Item, body: tuple[tree.Item, ...]
+    ) -> tuple[Component | None, Fields]:
+        """An instance of the schema, or None after reporting."""
+        fields = self.block(schema, body)
+        before = len(self.report)
+        if not fields.sound:
+            # what is missing is still worth saying, what depends on a wrong value is not
+            self._missing(schema, fields, item.head.span)
+            return None, fields
+        try:
+            return schema.model_validate(fields.values), fields
+        except ValidationError as error:
+            for problem in error.errors():
+                self._invalid(schema, problem, fields, item)
+            if len(self.report) == before:
+                raise
+            return None, fields
+
+    def block(self, schema: type[Struct], body: tuple[tree.Item, ...], prefix: str = "") -> Fields:
+        """Read the items of a block as fields of the schema."""
+        out = Fields()
+        for item in body:
+            try:
+                self._field(schema, item, prefix, out)
+            except Failed:
+                out.sound = False
+        return out
+
+    def _field(self, schema: type[Struct], item: tree.Item, prefix: str, out: Fields) -> None:
+        head = item.head
+        name = head.path[0].value
+        if head.labels or head.type or head.on or head.parameters is not None:
+            raise self._fail("RLC0104", "a field is `name = value` or `name { ... }`", head.span)
+        info = schema.model_fields.get(name)
+        if info is None:
+            near = near_name(name, schema.model_fields)
+            owner = getattr(schema, "NAME", schema.__name__.lower())
+            listed = ", ".join(schema.model_fields) or "none"
+            raise self._fail(
+                "RLC0104",
+                f"`{owner}` has no field `{name}`",
+                head.path[0].span,
+                f"did you mean `{near}`?" if near else "",
+                (f"its fields: {listed}",),
+            )
+        path = f"{prefix}{name}"
+        struct = _struct(info.annotation)
+        if path in out.spans and not (struct and len(head.path) > 1):
+            raise self._fail("RLC0105", f"`{name}` is set twice", head.path[0].span)
+        out.spans.setdefault(path, item.span if item.value is None else item.value.span)
+        body = item.body
+        if len(head.path) > 1:  # `stop.loss = 0.06` is short for `stop { loss = 0.06 }`
+            rest = dataclasses.replace(head, path=head.path[1:])
+            body = (dataclasses.replace(item, head=rest),)
+        if body is not None:
+            if struct is None:
+                raise self._fail("RLC0207", f"`{name}` takes a value: `{name} = ...`", head.span)
+            inner = self.block(struct, body, f"{path}.")
+            if twice := inner.values.keys() & out.values.get(name, {}).keys():
+                raise self._fail("RLC0105", f"`{name}.{min(twice)}` is set twice", head.span)
+            out.values[name] = {**out.values.get(name, {}), **inner.values}
+            out.origins |= inner.origins
+            out.spans |= inner.spans
+            out.sound = out.sound and inner.sound
+            return
+        if struct is not None:
+            raise self._fail("RLC0207", f"`{name}` takes a block: `{name} {{ ... }}`", head.span)
+        assert item.value is not None
+        leaf = static.leaf(item.value, self.params, self.report)
+        out.values[name] = self._convert(leaf.value, info.annotation, _metadata(info), item.value.span, name)
+        out.origins[path] = leaf.origin
+
+    # ------------------------------------------------------------------------------------------------ conversion
+
+    def _convert(self, value: Static, wanted: Any, metadata: list[Any], span: tree.Span, name: str) -> Any:
+        """A static value as the Python value of an annotation."""
+        origin = get_origin(wanted)
+        if origin is typing.Annotated:
+            inner, *more = get_args(wanted)
+            return self._convert(value, inner, [*metadata, *more], span, name)
+        if origin in (types.UnionType, typing.Union):
+            return self._one_of(value, [a for a in get_args(wanted) if a is not type(None)], metadata, span, name)
+        if origin is Literal:
+            return self._choice(value, get_args(wanted), span, name)
+        if origin in (tuple, list, frozenset, set):
+            inner = [a for a in get_args(wanted) if a is not Ellipsis]
+            items = value.items if isinstance(value, Series) else (value,)
+            fixed = origin is tuple and Ellipsis not in get_args(wanted)
+            if fixed and len(items) != len(inner):
+                raise self._fail("RLC0201", f"`{name}` is a list of {len(inner)} values", span)
+            return [
+                self._convert(v, inner[i] if fixed else inner[0], metadata, span, name) for i, v in enumerate(items)
+            ]
+        if wanted is bool:
+            if isinstance(value, bool):
+                return value
+            raise self._fail("RLC0201", f"`{name}` is true or false, not {static.shown(value)}", span)
+        if wanted in (int, float):
+            return self._number(value, wanted, metadata, span, name)
+        if wanted is str:
+            return self._text(value, metadata, span, name)
+        raise self._fail("RLC0201", f"`{name}` cannot be written as {static.shown(value)}", span)
+
+    def _one_of(self, value: Static, options: list[Any], metadata: list[Any], span: tree.Span, name: str) -> Any:
+        for position, option in enumerate(options):
+            before = len(self.report)
+            try:
+                return self._convert(value, option, metadata, span, name)
+            except Failed:
+                if position == len(options) - 1:
+                    raise
+                del self.report[before:]
+        raise AssertionError("a union has members")
+
+    def _choice(self, value: Static, choices: tuple[Any, ...], span: tree.Span, name: str) -> Any:
+        given = value.name if isinstance(value, Symbol) else value.value if isinstance(value, Quantity) else value
+        if given in choices and isinstance(value, (Symbol, Quantity, bool)):
+            return next(c for c in choices if c == given)
+        near = near_name(str(given), [str(c) for c in choices])
+        hint = f"did you mean `{near}`?" if near else ""
+        listed = ", ".join(str(c) for c in choices)
+        raise self._fail("RLC0202", f"`{name}` is one of {listed}, not {static.shown(value)}", span, hint)
+
+    def _number(self, value: Static, wanted: type, metadata: list[Any], span: tree.Span, name: str) -> Any:
+        if not isinstance(value, Quantity):
+            raise self._fail("RLC0201", f"`{name}` is a number, not {static.shown(value)}", span)
+        unit = next((m.name for m in metadata if isinstance(m, Unit)), "")
+        if value.unit and value.unit != unit and not (value.unit == "%" and not unit):
+            takes = f"counts {unit}" if unit else "has no unit"
+            raise self._fail(
+                "RLC0305", f"`{name}` {takes}, not {value.unit}", span, f"write `{value.value:g}{unit}`" if unit else ""
+            )
+        if wanted is int:
+            if value.value != int(value.value) or value.unit == "%":
+                raise self._fail("RLC0201", f"`{name}` is a whole number, not {static.shown(value)}", span)
+            return int(value.value)
+        return float(value.value)
+
+    def _text(self, value: Static, metadata: list[Any], span: tree.Span, name: str) -> str:
+        ref = next((m for m in metadata if isinstance(m, Ref)), None)
+        if ref is None:
+            if isinstance(value, str):
+                return value
+            raise self._fail("RLC0201", f"`{name}` is a text in quotes, not {static.shown(value)}", span)
+        if not isinstance(value, Symbol):
+            raise self._fail("RLC0201", f"`{name}` names a declaration, not {static.shown(value)}", span)
+        known = set().union(*(self.labels.get(kind, set()) for kind in ref.kind.split("|")))
+        if value.name not in known:
+            near = near_name(value.name, known)
+            hint = f"did you mean `{near}`?" if near else f"declared: {', '.join(sorted(known)) or 'none'}"
+            raise self._fail("RLC0101", f"there is no {ref.kind} `{value.name}`", span, hint)
+        return value.name
+
+    # ------------------------------------------------------------------------------------------------- reporting
+
+    def _fail(
+        self, code: str, message: str, span: tree.Span, label: str = "", notes: tuple[str, ...] = ()
+    ) -> Failed:
+        self.report.append(Diagnostic(code, message, span, label=label, notes=notes))
+        return Failed()
+
+    def _missing(self, schema: type[Struct], fields: Fields, span: tree.Span) -> None:
+        for name, info in schema.model_fields.items():
+            if info.is_required() and name not in fields.values and name not in fields.spans:
+                self.report.append(Diagnostic("RLC0203", f"`{name}` has no default and is missing", span))
+
+    def _invalid(self, schema: type[Component], problem: Any, fields: Fields, item: tree.Item) -> None:
+        """One pydantic error as a diagnostic at the field that caused it."""
+        path = ".".join(str(p) for p in problem["loc"] if isinstance(p, str))
+        span = fields.spans.get(path, item.head.span)
+        leaf = path.rpartition(".")[2] or item.head.path[0].value
+        context = problem.get("ctx", {})
+        bounds = {"greater_than_equal": ("ge", "at least"), "greater_than": ("gt", "more than"),
+                  "less_than_equal": ("le", "at most"), "less_than": ("lt", "less than")}  # fmt: skip
+        if problem["type"] == "missing":
+            self.report.append(Diagnostic("RLC0203", f"`{path}` has no default and is missing", span))
+        elif problem["type"] in bounds:
+            key, words = bounds[problem["type"]]
+            if schema.KIND == "stage" and leaf == "group":
+                self.report.append(
+                    Diagnostic(
+                        "RLC0501",
+                        "a group of one trajectory has no baseline",
+                        span,
+                        label="use 2 or more",
+                        notes=("the advantage of a trajectory is measured against the others of its group",),
+                    )
+                )
+            else:
+                self.report.append(
+                    Diagnostic("RLC0401", f"`{leaf}` is {words} {context[key]:g}, not {problem['input']}", span)
+                )
+        else:
+            reason = str(context.get("error", problem["msg"]))
+            self.report.append(Diagnostic("RLC0505", f"`{leaf}`: {reason}", span))
+
+
+def _struct(annotation: Any) -> type[Struct] | None:
+    """The struct class of an annotation, if it is one (also `Struct | None`)."""
+    for option in (annotation, *get_args(annotation)):
+        if isinstance(option, type) and issubclass(option, Struct):
+            return option
+    return None
+
+
+def _metadata(info: FieldInfo) -> list[Any]:
+    return list(info.metadata)
+
+
+def construct_text(value: Static) -> Any:
+    """A wiring value as JSON: symbols and texts as strings, constructs as {"name": [arguments]}."""
+    match value:
+        case Quantity(number, _, integral):
+            return int(number) if integral else number
+        case Symbol(name):
+            return name
+        case Construct(name, arguments):
+            return {name: [construct_text(a) for a in arguments]}
+        case Series(items):
+            return [construct_text(i) for i in items]
+        case _:
+            return value

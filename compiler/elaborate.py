@@ -1,0 +1,363 @@
+"""Elaboration: a checked expression becomes steps of a program, with its type, level and range.
+
+This is where the level rules live. Coarse values lift to finer levels silently; a reducer with a named axis makes fine
+values coarse; a normaliser keeps the level and must say, over a ragged axis, whether it pools or aligns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from rlspec.compiler import functions
+from rlspec.compiler.builder import Builder, Value
+from rlspec.compiler.levels import Level, finest
+from rlspec.compiler.ranges import Range, number_text
+from rlspec.compiler.types import NUMERIC, Type, read_type, static_number
+from rlspec.dsl import tree
+from rlspec.dsl.diagnostics import Diagnostic, near_name
+
+COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow"}
+
+
+class Failed(Exception):
+    """This expression has been reported; whoever declared it goes on with the next one."""
+
+
+@dataclass(slots=True)
+class Scope:
+    """What names mean in an expression. `names` gives values, `definitions` the `def`s by dotted name, `member` the
+    measure `target.name` (or None), `outer` what else to offer as a near name."""
+
+    names: Mapping[str, Value | Callable[[], Value]]
+    definitions: Mapping[str, tree.Item]
+    member: Callable[[str, str, tree.Span], Value | None]
+
+
+@dataclass(slots=True)
+class Elaborator:
+    """Elaborates expressions into one builder and reports into one list."""
+
+    builder: Builder
+    report: list[Diagnostic]
+    _expanding: list[str] = field(default_factory=list)
+
+    # ------------------------------------------------------------------------------------------------ reporting
+
+    def fail(self, code: str, message: str, span: tree.Span, label: str = "", notes: Iterable[str] = ()) -> Failed:
+        """Report, and give the exception to raise."""
+        self.report.append(Diagnostic(code, message, span, label=label, notes=tuple(notes)))
+        return Failed()
+
+    def warn(self, code: str, message: str, span: tree.Span, notes: Iterable[str] = ()) -> None:
+        self.report.append(Diagnostic(code, message, span, severity="warning", notes=tuple(notes)))
+
+    # ---------------------------------------------------------------------------------------------- expressions
+
+    def constant(self, value: float, base: str = "real") -> Value:
+        return Value(self.builder.const(value), base, Level.CONST, Range.of(value))
+
+    def value(self, node: tree.Expression, scope: Scope, expected: tuple[str, ...] = ()) -> Value:
+        """The value of an expression. `expected` are the names that an enumerated comparison allows.
+
+        Raises:
+            Failed: after reporting.
+        """
+        match node:
+            case tree.Number():
+                number = static_number(node)
+                assert number is not None
+                return self.constant(number, "int" if node.integral and node.unit not in ("%", "pp") else "real")
+            case tree.Boolean():
+                return Value(self.builder.const(float(node.value)), "bool", Level.CONST, Range.of(float(node.value)))
+            case tree.Name():
+                return self._name(node, scope, expected)
+            case tree.Member(target=tree.Name() as target):
+                found = scope.member(target.value, node.name.value, node.span)
+                if found is None:
+                    raise self.fail("RLC0101", f"unknown name `{target.value}`", target.span)
+                return found
+            case tree.Unary(op="-"):
+                inner = self.number(node.operand, scope)
+                if (known := self.builder.constant(inner.step)) is not None:
+                    return self.constant(-known, inner.base)
+                return Value(self.builder.apply("neg", inner.step), inner.base, inner.level, -inner.range)
+            case tree.Unary(op="not"):
+                inner = self.boolean(node.operand, scope)
+                return self._bool(self.builder.apply("not", inner.step), inner.level)
+            case tree.Binary():
+                return self._binary(node, scope)
+            case tree.Conditional():
+                return self._conditional(node, scope)
+            case tree.Call():
+                return self._call(node, scope)
+            case _:
+                raise self.fail("RLC0201", "this cannot be computed with", node.span, "expected a value")
+
+    def number(self, node: tree.Expression, scope: Scope) -> Value:
+        found = self.value(node, scope)
+        if found.base not in NUMERIC:
+            hint = "write `indicator(...)` to count it as 0 or 1" if found.base == "bool" else "expected a number"
+            raise self.fail("RLC0201", f"a number was expected, this is {found.base}", node.span, hint)
+        return found
+
+    def boolean(self, node: tree.Expression, scope: Scope) -> Value:
+        found = self.value(node, scope)
+        if found.base != "bool":
+            raise self.fail(
+                "RLC0201", f"a condition was expected, this is {found.base}", node.span, "compare it with something"
+            )
+        return found
+
+    def _bool(self, step: int, level: Level) -> Value:
+        return Value(step, "bool", level, Range.of(0.0, 1.0))
+
+    def _name(self, node: tree.Name, scope: Scope, expected: tuple[str, ...]) -> Value:
+        if node.value in expected:
+            return Value(
+                self.builder.const(expected.index(node.value)), "enum", Level.CONST, Range(), choices=expected
+            )
+        if node.value in scope.names:
+            found = scope.names[node.value]
+            return found() if callable(found) else found
+        near = near_name(node.value, [*scope.names, *expected])
+        raise self.fail(
+            "RLC0101",
+            f"unknown name `{node.value}`",
+            node.span,
+            f"did you mean `{near}`?" if near else "",
+            [f"names in scope: {', '.join(sorted(scope.names)) or 'none'}"],
+        )
+
+    # ------------------------------------------------------------------------------------------------- operators
+
+    def _binary(self, node: tree.Binary, scope: Scope) -> Value:
+        if node.op in ("and", "or"):
+            left, right = self.boolean(node.left, scope), self.boolean(node.right, scope)
+            return self._bool(self.builder.apply(node.op, left.step, right.step), finest([left.level, right.level]))
+        if node.op in ("in", "not in"):
+            return self._membership(node, scope)
+        if node.op in COMPARISONS:
+            return self._comparison(node, scope)
+        left, right = self.number(node.left, scope), self.number(node.right, scope)
+        known = self.builder.constant(left.step), self.builder.constant(right.step)
+        base = "int" if left.base == right.base == "int" and node.op in "+-*" else "real"
+        level = finest([left.level, right.level])
+        match node.op:
+            case "+":
+                reach = left.range + right.range
+            case "-":
+                reach = left.range - right.range
+            case "*":
+                reach = left.range * right.range
+            case "/":
+                if known[1] == 0:
+                    raise self.fail("RLC0401", "division by zero", node.right.span)
+                reach = self._quotient(left, right)
+            case _:
+                reach = left.range.power(right.range)
+        if known[0] is not None and known[1] is not None:
+            folded = {
+                "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+                "/": lambda a, b: a / b, "^": lambda a, b: a**b,
+            }[node.op](*known)  # fmt: skip
+            if isinstance(folded, complex):
+                raise self.fail("RLC0401", "a root of a negative number", node.span)
+            return self.constant(folded, base)
+        step = self.builder.apply(ARITHMETIC[node.op], left.step, right.step)
+        return Value(step, base, level, reach, members=self._scaled(node.op, left, right))
+
+    @staticmethod
+    def _quotient(left: Value, right: Value) -> Range:
+        if left.members is not None and right.counts == left.members[0]:
+            return Range(left.members[1].low, left.members[1].high)  # a sum of members over their count is a mean
+        return left.range / right.range
+
+    @staticmethod
+    def _scaled(op: str, left: Value, right: Value) -> tuple[str, Range] | None:
+        """A sum times a constant is still a sum of (scaled) members."""
+        if op == "*" and left.members and right.level is Level.CONST:
+            return left.members[0], left.members[1] * right.range
+        if op == "*" and right.members and left.level is Level.CONST:
+            return right.members[0], right.members[1] * left.range
+        return None
+
+    def _comparison(self, node: tree.Binary, scope: Scope) -> Value:
+        left = self._side(node.left, node.right, scope)
+        right = self.value(node.right, scope, left.choices)
+        same = left.base == right.base or (left.base in NUMERIC and right.base in NUMERIC)
+        ordered = node.op not in ("==", "!=")
+        if not same or (ordered and left.base not in NUMERIC):
+            raise self.fail(
+                "RLC0201", f"{left.base} and {right.base} cannot be compared by `{node.op}`", node.span
+            )
+        step = self.builder.apply(COMPARISONS[node.op], left.step, right.step)
+        return self._bool(step, finest([left.level, right.level]))
+
+    def _side(self, left: tree.Expression, right: tree.Expression, scope: Scope) -> Value:
+        """The left operand; when it is the name of a choice, the right one tells of which enumeration."""
+        if isinstance(left, tree.Name) and left.value not in scope.names and isinstance(right, tree.Name):
+            other = self.value(right, scope)
+            if left.value in other.choices:
+                return self.value(left, scope, other.choices)
+        return self.value(left, scope)
+
+    def _membership(self, node: tree.Binary, scope: Scope) -> Value:
+        left = self.value(node.left, scope)
+        if not isinstance(node.right, tree.SetOf) or not node.right.items:
+            raise self.fail("RLC0201", "`in` needs a set", node.right.span, "write `{a, b}`")
+        steps = []
+        for item in node.right.items:
+            other = self.value(item, scope, left.choices)
+            if other.base != left.base and not (other.base in NUMERIC and left.base in NUMERIC):
+                raise self.fail("RLC0201", f"{left.base} cannot be equal to {other.base}", item.span)
+            steps.append(self.builder.apply("eq", left.step, other.step))
+        step = steps[0]
+        for other_step in steps[1:]:
+            step = self.builder.apply("or", step, other_step)
+        if node.op == "not in":
+            step = self.builder.apply("not", step)
+        return self._bool(step, left.level)
+
+    def _conditional(self, node: tree.Conditional, scope: Scope) -> Value:
+        condition = self.boolean(node.condition, scope)
+        yes, no = self.value(node.yes, scope), self.value(node.no, scope)
+        if yes.base != no.base and not (yes.base in NUMERIC and no.base in NUMERIC):
+            raise self.fail("RLC0201", f"the branches are {yes.base} and {no.base}", node.span)
+        step = self.builder.apply("select", condition.step, yes.step, no.step)
+        base = yes.base if yes.base == no.base else "real"
+        level = finest([condition.level, yes.level, no.level])
+        return Value(step, base, level, yes.range.union(no.range), choices=yes.choices)
+
+    # ----------------------------------------------------------------------------------------------------- calls
+
+    def _call(self, node: tree.Call, scope: Scope) -> Value:
+        name = dotted(node.function)
+        if name is not None and name in scope.definitions:
+            return self._expand(name, scope.definitions[name], node, scope)
+        found = functions.FUNCTIONS.get(name or "")
+        if found is None:
+            known = [*functions.FUNCTIONS, *scope.definitions]
+            near = near_name(name or "", known)
+            raise self.fail(
+                "RLC0107",
+                f"unknown function `{name or '?'}`",
+                node.function.span,
+                f"did you mean `{near}`?" if near else "",
+            )
+        return found(self, node, scope)
+
+    def _expand(self, name: str, item: tree.Item, node: tree.Call, scope: Scope) -> Value:
+        """A call of a `def`: its body over the arguments' values. No recursion, so expansion ends."""
+        if name in self._expanding:
+            circle = " -> ".join([*self._expanding, name])
+            raise self.fail("RLC0106", f"`{name}` is defined by itself", node.span, notes=[circle])
+        parameters = item.head.parameters or ()
+        given: dict[str, tree.Argument] = {}
+        for position, argument in enumerate(node.arguments):
+            if argument.over or argument.where:
+                raise self.fail("RLC0205", f"`{name}` takes plain arguments", argument.span)
+            if argument.name is None and position >= len(parameters):
+                raise self.fail("RLC0205", f"`{name}` takes {len(parameters)} arguments", argument.span)
+            key = argument.name.value if argument.name else parameters[position].name.value
+            if key not in {p.name.value for p in parameters}:
+                near = near_name(key, [p.name.value for p in parameters])
+                hint = f"did you mean `{near}`?" if near else ""
+                raise self.fail("RLC0205", f"`{name}` has no parameter `{key}`", argument.span, hint)
+            if key in given:
+                raise self.fail("RLC0205", f"`{key}` is given twice", argument.span)
+            given[key] = argument
+        names: dict[str, Value] = {}
+        for parameter in parameters:
+            expression = given[parameter.name.value].value if parameter.name.value in given else parameter.default
+            if expression is None:
+                raise self.fail("RLC0205", f"`{name}` needs `{parameter.name.value}`", node.span)
+            found = self.value(expression, scope)
+            declared = read_type(parameter.type, self.report)
+            if declared is None:
+                raise Failed()
+            names[parameter.name.value] = self.conform(
+                found, declared, expression.span, f"argument `{parameter.name.value}` of {name}"
+            )
+        assert item.value is not None
+        self._expanding.append(name)
+        before = len(self.report)
+        try:
+            prefix = name.rpartition(".")[0]
+            local = {k.removeprefix(f"{prefix}."): v for k, v in scope.definitions.items() if prefix}
+            inner = Scope(names, {**scope.definitions, **local}, lambda *_: None)
+            result = self.value(item.value, inner)
+        except Failed:
+            self._relocate(before, name, node.span)
+            raise
+        finally:
+            self._expanding.pop()
+        self._relocate(before, name, node.span)
+        declared = read_type(item.head.type, self.report) if item.head.type else None
+        return self.conform(result, declared, node.span, name) if declared else result
+
+    def _relocate(self, before: int, name: str, span: tree.Span) -> None:
+        """What is wrong inside a definition (often of another file) is shown at the call."""
+        for position in range(before, len(self.report)):
+            old = self.report[position]
+            self.report[position] = Diagnostic(
+                old.code, old.message, span, old.severity, old.label, (*old.notes, f"inside `{name}`")
+            )
+
+    # ----------------------------------------------------------------------------------------------- conformance
+
+    def conform(self, found: Value, declared: Type, span: tree.Span, what: str) -> Value:
+        """Check a value against a declared type; the result has the declared level and range."""
+        numeric = declared.base == "real" and found.base == "int"
+        if declared.base != found.base and not numeric:
+            hint = "write `indicator(...)`" if found.base == "bool" and declared.base in NUMERIC else ""
+            raise self.fail("RLC0201", f"{what} is declared {declared.base}, but this is {found.base}", span, hint)
+        if found.level > declared.level:
+            raise self.too_fine(found.level, declared.level, span, what)
+        if declared.base in NUMERIC and declared.range != Range() and not found.range.within(declared.range):
+            raise self.fail(
+                "RLC0402",
+                f"{what} is declared in {declared.range}, but can reach {found.range}",
+                span,
+                notes=[f"the compiler's range: {found.range}"],
+            )
+        reach = found.range
+        return Value(found.step, declared.base, declared.level, reach, declared.choices, found.members, found.counts)
+
+    def too_fine(self, found: Level, declared: Level, span: tree.Span, what: str) -> Failed:
+        axis = found.label
+        reducers = "sum, mean, any, all, count, min, max, first or last"
+        return self.fail(
+            "RLC0301",
+            f"{what} is declared at level {declared.label}, but this varies over {axis}",
+            span,
+            f"reduce it: {reducers} (... over {axis})",
+            [f"every {declared.label} has several values of level {axis}; say how they become one"],
+        )
+
+    def term_texts(self, node: tree.Expression) -> list[tuple[str, tree.Expression]]:
+        """The terms of a sum, with their signs, for reports."""
+        if isinstance(node, tree.Binary) and node.op in ("+", "-"):
+            left = self.term_texts(node.left)
+            right = self.term_texts(node.right)
+            if node.op == "-":
+                right = [("-" if sign == "+" else "+", part) for sign, part in right]
+            return left + right
+        return [("+", node)]
+
+
+def dotted(node: tree.Expression) -> str | None:
+    """`a.b.c` as text, or None when it is no dotted name."""
+    if isinstance(node, tree.Name):
+        return node.value
+    if isinstance(node, tree.Member):
+        inner = dotted(node.target)
+        return None if inner is None else f"{inner}.{node.name.value}"
+    return None
+
+
+def describe(value: Value) -> str:
+    """`real@traj in [0, 1]`, for hovers and `rlc compile`."""
+    known = number_text(value.range.low) if value.range.constant else str(value.range)
+    return f"{value.base}@{value.level.label} in {known}"

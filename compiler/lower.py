@@ -1,0 +1,163 @@
+"""Lowering: an experiment without errors becomes a plan, with its graph and its budget."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rlspec.compiler.catalog import schema
+from rlspec.compiler.catalog.base import Component
+from rlspec.compiler.experiment import Declared, Experiment
+from rlspec.compiler.formulas import Formulas
+from rlspec.compiler.plan import (
+    BudgetPlan,
+    BundlePlan,
+    ComponentPlan,
+    CreditPlan,
+    EdgePlan,
+    GraphPlan,
+    Plan,
+    RolePlan,
+    SourcePlan,
+    StagePlan,
+)
+
+DEFAULT_ENGINE = "hf"
+
+
+def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
+    """The plan of an experiment that was checked without an error."""
+    stages = _stages(experiment)
+    share = 1.0 / max(1, len(sources))
+    machine = next(iter(experiment.of("resources").values()), None)
+    resources = machine.component if machine else schema("resources", "machine").model_validate({})
+    return Plan(
+        name=experiment.name,
+        title=experiment.title or experiment.name,
+        seed=experiment.seed,
+        policy=_component(next(iter(experiment.of("policy").values()))),
+        engine=_engine(experiment),
+        envs=tuple(_component(d) for d in experiment.of("env").values()),
+        users=tuple(_component(d) for d in experiment.of("user").values()),
+        judges=tuple(_component(d) for d in experiment.of("judge").values()),
+        sources=tuple(
+            SourcePlan(
+                env=f.env,
+                share=experiment.mix.get(f.env, 0.0) if experiment.mix else share,
+                user=f.user,
+                judges=f.judges,
+                signals=f.signals,
+                program=f.program,
+                reward=f.reward,
+                advantage=f.advantage,
+                advantage_level=f.advantage_level.label,  # type: ignore[arg-type]
+                terms=f.terms,
+                ranges=f.ranges,
+                formulas=f.formulas,
+            )
+            for f in sources
+        ),
+        credit=CreditPlan(),
+        stages=stages,
+        graph=_graph(resources, stages),
+        budget=_budget(experiment, stages),
+        notes=(experiment.note,) if experiment.note else (),
+    )
+
+
+def _fields(component: Component) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(component.model_dump_json())
+    return found
+
+
+def _component(declared: Declared) -> ComponentPlan:
+    wiring = dict(declared.wiring)
+    if declared.kind == "judge":
+        wiring.setdefault("on_failure", ["drop"])
+    return ComponentPlan(
+        label=declared.label, kind=declared.kind, name=declared.name, fields=_fields(declared.component), wiring=wiring
+    )
+
+
+def _engine(experiment: Experiment) -> ComponentPlan:
+    for declared in experiment.of("engine").values():
+        return _component(declared)
+    default = schema("engine", DEFAULT_ENGINE).model_validate({})
+    return ComponentPlan(label="engine", kind="engine", name=DEFAULT_ENGINE, fields=_fields(default))
+
+
+def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
+    out: list[StagePlan] = []
+    trained: str | None = None
+    for declared in experiment.of("stage").values():
+        out.append(
+            StagePlan(
+                label=declared.label, name=declared.name, fields=_fields(declared.component), policy_from=trained
+            )
+        )
+        if declared.name != "evaluate":
+            trained = declared.label
+    return tuple(out)
+
+
+def _graph(machine: Any, stages: tuple[StagePlan, ...]) -> GraphPlan:
+    """Worker i hosts rollout i and trainer rank i; the scorer lives beside the first."""
+    roles = []
+    for rank in range(machine.workers):
+        roles.append(RolePlan(name=f"rollout.{rank}", role="rollout", rank=rank, bundle=rank))
+        roles.append(RolePlan(name=f"trainer.{rank}", role="trainer", rank=rank, bundle=rank))
+    roles.append(RolePlan(name="scorer", role="scorer", rank=0, bundle=0))
+    edges = []
+    for stage in stages:
+        if stage.name == "sft":
+            edges += [("demonstrations", f"{stage.label}/trainer", "rows")]
+        elif stage.name == "evaluate":
+            edges += [(f"{stage.label}/rollout", f"{stage.label}/report", "trajectories")]
+        else:
+            edges += [
+                (f"{stage.label}/rollout", f"{stage.label}/scorer", "trajectories"),
+                (f"{stage.label}/scorer", f"{stage.label}/trainer", "advantages"),
+                (f"{stage.label}/trainer", f"{stage.label}/rollout", "weights"),
+            ]
+        if stage.policy_from and stage.name != "evaluate":
+            edges.append((f"{stage.policy_from}/trainer", f"{stage.label}/trainer", "weights"))
+        for place in ("before", "after"):
+            for other in stage.fields.get(place, []):
+                edges.append((f"{other}/trainer", f"{stage.label}/rollout", f"weights {place}"))
+    bundle = BundlePlan(cpus=machine.cpus_per_worker, gpus=machine.gpus_per_worker, threads=machine.threads)
+    return GraphPlan(
+        roles=tuple(roles),
+        bundles=(bundle,) * machine.workers,
+        edges=tuple(EdgePlan(source=a, target=b, what=c) for a, b, c in edges),
+        ready_within=machine.ready_within,
+        step_within=machine.step_within,
+    )
+
+
+def _budget(experiment: Experiment, stages: tuple[StagePlan, ...]) -> tuple[BudgetPlan, ...]:
+    policy = next(iter(experiment.of("policy").values())).component
+    context = int(getattr(policy, "context", 0))
+    envs = experiment.of("env").values()
+    turns = max((int(getattr(e.component, "max_turns", 1)) for e in envs), default=1)
+    users, judges = len(experiment.of("user")), len(experiment.of("judge"))
+    out = []
+    for stage in stages:
+        fields = stage.fields
+        if stage.name == "grpo":
+            trajectories, steps = fields["tasks_per_step"] * fields["group"], fields["steps"]
+        elif stage.name == "evaluate":
+            trajectories, steps = fields["tasks"] * fields["trials"], 1
+        else:
+            trajectories, steps = fields["batch"], fields["max_steps"]
+        talks = stage.name != "sft"
+        out.append(
+            BudgetPlan(
+                stage=stage.label,
+                steps=steps,
+                trajectories=trajectories,
+                tokens=trajectories * context,
+                user_replies=trajectories * turns if talks and users else 0,
+                judge_calls=trajectories * judges if stage.name == "grpo" else 0,
+            )
+        )
+    return tuple(out)

@@ -1,0 +1,191 @@
+"""The plan: the only thing that passes from compiler to runtime. Everything that a run does is in it.
+
+A plan is JSON; `rlc run plan.json` needs nothing else. Components are named with all their fields resolved (defaults
+filled in), formulas are programs, the graph says which role runs where, and the digest identifies the experiment: two
+plans of one digest train the same weights on the same kind of machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rlspec.compiler.catalog import schema
+from rlspec.compiler.catalog.base import Component
+from rlspec.compiler.program import LevelName, Program
+
+FORMAT = "rlspec.plan/1"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ComponentPlan(_Part):
+    """A component with every field resolved. `wiring` is how it is connected (`serves`, `on`, `on_failure`)."""
+
+    label: str
+    kind: str
+    name: str
+    fields: dict[str, Any]
+    wiring: dict[str, Any] = Field(default_factory=dict)
+
+    def component(self) -> Component:
+        """The catalog's instance.
+
+        Raises:
+            KeyError, pydantic.ValidationError: the plan does not fit this version's catalog.
+        """
+        return schema(self.kind, self.name).model_validate(self.fields)
+
+
+class SignalPlan(_Part):
+    """A program's input: where its values come from. `measure` is "label.name"; `kind` how they are read (code:
+    texts and choices become whole numbers, choices by their place in `choices`)."""
+
+    name: str
+    level: LevelName
+    kind: Literal["real", "int", "bool", "code"]
+    measure: str
+    choices: tuple[str, ...] = ()
+
+
+class TermPlan(_Part):
+    """One term of the reward, for reports: the output of the program that holds it (with its sign), and its text."""
+
+    output: str
+    text: str
+
+
+class SourcePlan(_Part):
+    """One environment's share of the batch with its reward program. Group statistics never cross sources."""
+
+    env: str
+    share: float
+    user: str | None
+    judges: tuple[str, ...]
+    signals: tuple[SignalPlan, ...]
+    program: Program
+    reward: str
+    advantage: str
+    advantage_level: LevelName
+    terms: tuple[TermPlan, ...]
+    ranges: dict[str, str]
+    formulas: dict[str, str]
+
+
+class CreditPlan(_Part):
+    """Which tokens carry the advantage."""
+
+    to: Literal["agent_tokens"] = "agent_tokens"
+
+
+class StagePlan(_Part):
+    """A stage in the order of execution; `policy_from` is the stage whose weights it starts from."""
+
+    label: str
+    name: str
+    fields: dict[str, Any]
+    policy_from: str | None
+
+    def component(self) -> Component:
+        return schema("stage", self.name).model_validate(self.fields)
+
+
+class EdgePlan(_Part):
+    """What flows from one node of the graph to another."""
+
+    source: str
+    target: str
+    what: str
+
+
+class RolePlan(_Part):
+    """One role of the graph. Roles of one `bundle` share a process and its resources."""
+
+    name: str
+    role: Literal["rollout", "trainer", "scorer"]
+    rank: int
+    bundle: int
+
+
+class BundlePlan(_Part):
+    """Resources of one process, as Ray reserves them in the run's placement group."""
+
+    cpus: float
+    gpus: float
+    threads: int
+
+
+class GraphPlan(_Part):
+    """Roles, where they run, what flows between them; deadlines in seconds."""
+
+    roles: tuple[RolePlan, ...]
+    bundles: tuple[BundlePlan, ...]
+    edges: tuple[EdgePlan, ...]
+    strategy: Literal["PACK", "SPREAD"] = "PACK"
+    ready_within: float
+    step_within: float
+
+
+class BudgetPlan(_Part):
+    """Upper bounds of one step of a stage."""
+
+    stage: str
+    steps: int
+    trajectories: int
+    tokens: int
+    user_replies: int
+    judge_calls: int
+
+
+class Plan(_Part):
+    """See the module."""
+
+    format: Literal["rlspec.plan/1"] = FORMAT
+    name: str
+    title: str
+    seed: int
+    policy: ComponentPlan
+    engine: ComponentPlan
+    envs: tuple[ComponentPlan, ...]
+    users: tuple[ComponentPlan, ...]
+    judges: tuple[ComponentPlan, ...]
+    sources: tuple[SourcePlan, ...]
+    credit: CreditPlan
+    stages: tuple[StagePlan, ...]
+    graph: GraphPlan
+    budget: tuple[BudgetPlan, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def digest(self) -> str:
+        """`g1:` and 64 hex digits of SHA-256 over the canonical JSON, without title, notes, and deadlines."""
+        body = self.model_dump(mode="json", exclude={"title", "notes"})
+        for word in ("ready_within", "step_within"):
+            del body["graph"][word]
+        return "g1:" + hashlib.sha256(canonical(body).encode()).hexdigest()
+
+    @property
+    def short(self) -> str:
+        """`name-digest`, the default name of a run directory."""
+        return f"{self.name}-{self.digest[3:11]}"
+
+    def labelled(self, label: str) -> ComponentPlan:
+        """The component of that label.
+
+        Raises:
+            KeyError: none has it.
+        """
+        for part in (self.policy, self.engine, *self.envs, *self.users, *self.judges):
+            if part.label == label:
+                return part
+        raise KeyError(label)
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys and no spaces: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
