@@ -14,6 +14,9 @@ CODES: dict[str, str] = {
     "RLC0008": "a head runs over the end of its line",
     "RLC0009": "the edition line `rlspec = 1` is missing or unknown",
     "RLC0010": "the file is larger than a spec may be, or nests too deeply",
+    "RLC0011": "an unknown escape in a text",
+    "RLC0012": "a number that is too large to be kept exactly",
+    "RLC0013": "a bracket that does not match",
     # 01 names
     "RLC0101": "unknown name",
     "RLC0102": "unknown kind of declaration",

@@ -1,0 +1,225 @@
+"""The parse tables of the grammar, made by Lark and kept as JSON.
+
+Lark reads `grammar.lark`, checks it and computes the LALR(1) tables; we keep from it only what a driver needs (which
+words and signs there are, what each state does with each, the productions) and store that as plain JSON, so that a
+check imports Lark only when the grammar, Lark or this file's format changed.
+
+The cache is a folder of our own (`$RLSPEC_CACHE`, else `$XDG_CACHE_HOME/rlspec`, else `~/.cache/rlspec`), open to its
+owner only. It is never trusted: a file that is missing, damaged, somebody else's or cannot be written is as good as
+none, and costs the 0.1 s of making the tables again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+GRAMMAR = Path(__file__).with_name("grammar.lark")
+STARTS = ("file", "lone_expression", "lone_type")
+END = "$END"
+# Words that are reserved only where no name may stand.
+CONTEXTUAL = ("on",)
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """What the driver runs on.
+
+    `actions[state][terminal]` is the next state when it is not negative, else the production `-1 - action`;
+    `gotos[state][nonterminal]` the state after a reduction. A production is (nonterminal, length, name), with an empty
+    name when it passes its only child on. `kernels[state]` says in words of the grammar what the state has read.
+    """
+
+    actions: list[dict[str, int]]
+    gotos: list[dict[str, int]]
+    kernels: list[list[str]]
+    rules: list[tuple[str, int, str]]
+    starts: dict[str, int]
+    ends: dict[str, int]
+    keywords: dict[str, str]
+    contextual: dict[str, str]
+    signs: dict[str, str]
+    patterns: dict[str, str]
+
+
+def build(strict: bool = False) -> Tables:
+    """Compute the tables with Lark. `strict` needs the package `interegular`, and raises lark's GrammarError or
+    LexError for any conflict between productions or collision between terminals."""
+    from lark import Lark
+    from lark.lexer import PatternStr
+    from lark.parsers.lalr_analysis import Shift
+
+    # `debug` keeps each state's items, from which the kernels are read.
+    lark = Lark(
+        GRAMMAR.read_text("utf-8"),
+        parser="lalr",
+        lexer="contextual",
+        start=list(STARTS),
+        maybe_placeholders=False,
+        strict=strict,
+        debug=True,
+    )
+    made = lark.parser.parser._parse_table
+
+    # Lark numbers states in the order of sets; we number them in the order in which they are reached.
+    order: list[Any] = []
+    number: dict[Any, int] = {}
+
+    def visit(state: Any) -> None:
+        if state not in number:
+            number[state] = len(order)
+            order.append(state)
+
+    for name in STARTS:
+        visit(made.start_states[name])
+    for state in order:
+        for _, (action, target) in sorted(made.states[state].items()):
+            if action is Shift:
+                visit(target)
+
+    rules: list[tuple[str, int, str]] = []
+    known: dict[tuple[str, int, str, str], int] = {}
+    actions: list[dict[str, int]] = []
+    gotos: list[dict[str, int]] = []
+    kernels: list[list[str]] = []
+    terminals = {t.name for t in lark.terminals} | {END}
+    for state in order:
+        act: dict[str, int] = {}
+        goto: dict[str, int] = {}
+        for symbol, (action, target) in sorted(made.states[state].items()):
+            if action is not Shift:
+                parts = " ".join(s.name for s in target.expansion)
+                name = target.alias or ("" if len(target.expansion) == 1 else str(target.origin.name))
+                key = (str(target.origin.name), len(target.expansion), name, parts)
+                if key not in known:
+                    known[key] = len(rules)
+                    rules.append(key[:3])
+                act[symbol] = -1 - known[key]
+            elif symbol in terminals:
+                act[symbol] = number[target]
+            else:
+                goto[symbol] = number[target]
+        actions.append(act)
+        gotos.append(goto)
+        kernels.append(sorted(_item(p) for p in state if p.index > 0))
+
+    words = [t for t in lark.terminals if isinstance(t.pattern, PatternStr)]
+    spelt = {t.pattern.value: t.name for t in words}
+    return Tables(
+        actions=actions,
+        gotos=gotos,
+        kernels=kernels,
+        rules=rules,
+        starts={name: number[made.start_states[name]] for name in STARTS},
+        ends={name: number[made.end_states[name]] for name in STARTS},
+        keywords={w: t for w, t in sorted(spelt.items()) if w.isidentifier() and w not in CONTEXTUAL},
+        contextual={w: spelt[w] for w in CONTEXTUAL},
+        signs={w: t for w, t in sorted(spelt.items()) if not w.isidentifier()},
+        patterns={t.name: t.pattern.to_regexp() for t in lark.terminals if t not in words},
+    )
+
+
+def _item(pointer: Any) -> str:
+    """`sum: sum + . product`, with terminals by their names."""
+    names = [s.name for s in pointer.rule.expansion]
+    names.insert(pointer.index, ".")
+    return f"{pointer.rule.origin.name}: {' '.join(names)}"
+
+
+# -------------------------------------------------------------------------------------------------------- the cache
+
+
+@cache
+def load() -> Tables:
+    """The tables, from the cache where it holds them."""
+    place = _place()
+    tables = _read(place) if place else None
+    if tables is None:
+        tables = build()
+        if place:
+            _write(place, tables)
+    return tables
+
+
+def cache_folder() -> Path | None:
+    """The folder of our caches, or None where there is no home to put one in."""
+    named = os.environ.get("RLSPEC_CACHE")
+    if named:
+        return Path(named)
+    shared = os.environ.get("XDG_CACHE_HOME")
+    if shared and os.path.isabs(shared):
+        return Path(shared, "rlspec")
+    home = os.path.expanduser("~")
+    return Path(home, ".cache", "rlspec") if os.path.isabs(home) else None
+
+
+def _place() -> Path | None:
+    folder = cache_folder()
+    if folder is None:
+        return None
+    return folder / f"grammar-{_key()}.json"
+
+
+def _key() -> str:
+    """Everything that the tables depend on: the grammar, Lark's version (read from its text, without importing it),
+    Python's, and the format."""
+    parts: Iterable[bytes] = (
+        GRAMMAR.read_bytes(),
+        Path(__file__).read_bytes(),
+        _lark_version().encode(),
+        repr((sys.version_info[:3], FORMAT, STARTS, CONTEXTUAL)).encode(),
+    )
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
+
+
+def _lark_version() -> str:
+    found = find_spec("lark")
+    if found is None or not found.origin:
+        return "?"
+    match = re.search(r"""__version__.*?["']([^"']+)["']""", Path(found.origin).read_text("utf-8"))
+    return match[1] if match else "?"
+
+
+def _read(place: Path) -> Tables | None:
+    """The tables of a cache file, or None when it is not a sound file of ours."""
+    try:
+        for path in (place.parent, place):
+            info = os.stat(path)
+            ours = not hasattr(os, "geteuid") or info.st_uid == os.geteuid()
+            if not ours or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                return None
+        digest, _, body = place.read_bytes().partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            return None
+        data = json.loads(body)
+        data["rules"] = [tuple(rule) for rule in data["rules"]]
+        return Tables(**data)
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _write(place: Path, tables: Tables) -> None:
+    """Put the tables down, all or nothing; a folder that cannot be written is left alone."""
+    body = json.dumps(
+        {name: getattr(tables, name) for name in Tables.__slots__}, separators=(",", ":")
+    ).encode()
+    draft = place.with_suffix(f".{os.getpid()}")
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+        with os.fdopen(os.open(draft, flags, 0o600), "wb") as out:
+            out.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        os.replace(draft, place)
+    except OSError:
+        draft.unlink(missing_ok=True) if os.access(place.parent, os.W_OK) else None
