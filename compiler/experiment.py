@@ -14,7 +14,7 @@ from typing import Any
 from rlspec.compiler import static
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component
-from rlspec.compiler.components import Fields, Reader, construct_text
+from rlspec.compiler.components import Reader, construct_text
 from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Symbol
@@ -34,15 +34,27 @@ FAILURE_RULES = {"retry": 1, "drop": 0, "outcome_only": 0, "abort_above": 1}
 
 @dataclass(slots=True)
 class Declared:
-    """A component with its place. `wiring` is JSON (`serves`, `on`, `on_failure`)."""
+    """A component with its place. `wiring` is JSON (`serves`, `on`, `on_failure`). `component` is None when its fields
+    are wrong (that is reported); its schema still tells what it measures."""
 
     kind: str
     label: str
-    name: str
-    component: Component
+    schema: type[Component]
+    component: Component | None
     item: tree.Item
     wiring: dict[str, Any]
     origins: dict[str, Origin]
+
+    @property
+    def name(self) -> str:
+        """The component's name in the catalog."""
+        return self.schema.NAME
+
+    @property
+    def made(self) -> Component:
+        """The component of a declaration without errors."""
+        assert self.component is not None, f"{self.kind} {self.label} was reported and then used"
+        return self.component
 
 
 @dataclass(slots=True)
@@ -258,9 +270,8 @@ class _Resolver:
         plain = tuple(i for i in item.body if i not in wired)
         wiring = {k: v for i in wired if (pair := self._wire(kind, i)) for k, v in [pair]}
         made, fields = self.reader.component(known[name], item, plain)
-        if made is not None:
-            declared = Declared(kind, label, name, made, item, wiring, _origins(fields))
-            self.experiment.components.setdefault(kind, {})[label] = declared
+        declared = Declared(kind, label, known[name], made, item, wiring, fields.origins)
+        self.experiment.components.setdefault(kind, {})[label] = declared
 
     def _wire(self, kind: str, item: tree.Item) -> tuple[str, Any] | None:
         name = item.head.path[0].value
@@ -371,6 +382,3 @@ class _Resolver:
         self.experiment.credit = value.arguments[0].value.value
         self.experiment.credit_span = value.arguments[0].span
 
-
-def _origins(fields: Fields) -> dict[str, Origin]:
-    return dict(fields.origins)

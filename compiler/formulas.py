@@ -19,7 +19,7 @@ from rlspec.compiler.program import Program
 from rlspec.compiler.ranges import Range
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.dsl import parser, tree
-from rlspec.dsl.diagnostics import Diagnostic, Source, near_name
+from rlspec.dsl.diagnostics import Diagnostic, Severity, Source, near_name
 from rlspec.dsl.printer import text_of
 
 
@@ -125,7 +125,7 @@ class _Source:
     def _input(
         self, name: str, part: Declared, measure: str, span: tree.Span, declared: Type | None = None
     ) -> Value:
-        known = part.component.MEASURES
+        known = part.schema.MEASURES
         if measure not in known:
             near = near_name(measure, known)
             hint = f"did you mean `{near}`?" if near else f"it measures {', '.join(known) or 'nothing'}"
@@ -199,6 +199,8 @@ class _Source:
         before = sum(d.severity == "error" for d in self.report)
         wanted = [f for f in advantages if f.name == self.experiment.credit] or advantages
         for formula in [*wanted, *rewards, *self.formulas]:
+            if formula.name in self.values or self._of_other_env(formula):
+                continue
             used = set(self.used)
             try:
                 self.named(formula)
@@ -209,18 +211,16 @@ class _Source:
                     self.used = used
         if not rewards or not advantages or sum(d.severity == "error" for d in self.report) > before:
             return None
-        self._unused(wanted)
+        self.used |= {wanted[0].name}
         return self._formulas(rewards, wanted[0])
 
-    def _unused(self, wanted: list[Formula]) -> None:
-        """Rewards that no advantage reads are an error; signals and lets that nothing reads a warning."""
-        for formula in self.formulas:
-            if formula.name in self.used or formula in wanted:
-                continue
-            severity = "error" if formula.kind in ("reward", "advantage") else "warning"
-            reader = "credit" if formula.kind == "advantage" else "advantage"
-            reason = f"{formula.kind} `{formula.name}` on `{self.env.label}` reaches no {reader}"
-            self.report.append(Diagnostic("RLC0503", reason, formula.item.head.span, severity=severity))  # type: ignore[arg-type]
+    def _of_other_env(self, formula: Formula) -> bool:
+        """A signal of a judge or user that is declared, but does not serve this environment."""
+        node = formula.expression
+        if formula.kind != "signal" or not (isinstance(node, tree.Member) and isinstance(node.target, tree.Name)):
+            return False
+        declared = {label for kind in ("user", "judge", "env") for label in self.experiment.of(kind)}
+        return node.target.value in declared and self._part(node.target.value) is None
 
     def _formulas(self, rewards: list[Formula], advantage: Formula) -> Formulas | None:
         main = next((r for r in reversed(rewards) if self.values[r.name].level is Level.TRAJ), rewards[-1])
@@ -274,10 +274,13 @@ def _reach(value: Value) -> str:
 def elaborate(experiment: Experiment, report: list[Diagnostic]) -> list[Formulas]:
     """The programs of all environments, those that are sound."""
     seen: set[tuple[str, int | None, str]] = set()
+    used: set[int] = set()
     out = []
     for env in experiment.of("env").values():
         own: list[Diagnostic] = []
-        found = _Source(experiment, env, own).build()
+        source = _Source(experiment, env, own)
+        found = source.build()
+        used |= {id(f) for f in source.formulas if f.name in source.used}
         for diagnostic in own:  # a formula shared by several environments is wrong once
             key = (diagnostic.code, diagnostic.span.start if diagnostic.span else None, diagnostic.message)
             if key not in seen:
@@ -285,4 +288,15 @@ def elaborate(experiment: Experiment, report: list[Diagnostic]) -> list[Formulas
                 report.append(diagnostic)
         if found is not None:
             out.append(found)
+    if out and len(out) == len(experiment.of("env")):
+        _unused([f for f in experiment.formulas if id(f) not in used], report)
     return out
+
+
+def _unused(formulas: list[Formula], report: list[Diagnostic]) -> None:
+    """A reward or advantage that reaches no token is an error; a signal or let that nothing reads a warning."""
+    for formula in formulas:
+        severity: Severity = "error" if formula.kind in ("reward", "advantage") else "warning"
+        reader = "credit" if formula.kind == "advantage" else "advantage"
+        reason = f"{formula.kind} `{formula.name}` reaches no {reader}"
+        report.append(Diagnostic("RLC0503", reason, formula.item.head.span, severity=severity))

@@ -30,7 +30,7 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
     stages = _stages(experiment)
     share = 1.0 / max(1, len(sources))
     machine = next(iter(experiment.of("resources").values()), None)
-    resources = machine.component if machine else schema("resources", "machine").model_validate({})
+    resources = machine.made if machine else schema("resources", "machine").model_validate({})
     return Plan(
         name=experiment.name,
         title=experiment.title or experiment.name,
@@ -75,7 +75,7 @@ def _component(declared: Declared) -> ComponentPlan:
     if declared.kind == "judge":
         wiring.setdefault("on_failure", ["drop"])
     return ComponentPlan(
-        label=declared.label, kind=declared.kind, name=declared.name, fields=_fields(declared.component), wiring=wiring
+        label=declared.label, kind=declared.kind, name=declared.name, fields=_fields(declared.made), wiring=wiring
     )
 
 
@@ -92,7 +92,7 @@ def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
     for declared in experiment.of("stage").values():
         out.append(
             StagePlan(
-                label=declared.label, name=declared.name, fields=_fields(declared.component), policy_from=trained
+                label=declared.label, name=declared.name, fields=_fields(declared.made), policy_from=trained
             )
         )
         if declared.name != "evaluate":
@@ -135,10 +135,10 @@ def _graph(machine: Any, stages: tuple[StagePlan, ...]) -> GraphPlan:
 
 
 def _budget(experiment: Experiment, stages: tuple[StagePlan, ...]) -> tuple[BudgetPlan, ...]:
-    policy = next(iter(experiment.of("policy").values())).component
+    policy = next(iter(experiment.of("policy").values())).made
     context = int(getattr(policy, "context", 0))
     envs = experiment.of("env").values()
-    turns = max((int(getattr(e.component, "max_turns", 1)) for e in envs), default=1)
+    turns = max((int(getattr(e.made, "max_turns", 1)) for e in envs), default=1)
     users, judges = len(experiment.of("user")), len(experiment.of("judge"))
     out = []
     for stage in stages:

@@ -12,3 +12,7 @@ class Refusal(Exception):
     def __init__(self, code: str, reason: str, cure: str = "") -> None:
         super().__init__(f"{code}: {reason}" + (f" ({cure})" if cure else ""))
         self.code, self.reason, self.cure = code, reason, cure
+
+    def __reduce__(self) -> tuple[type[Refusal], tuple[str, str, str]]:
+        """Refusals cross processes with all their parts."""
+        return Refusal, (self.code, self.reason, self.cure)

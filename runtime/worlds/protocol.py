@@ -33,6 +33,9 @@ class InfraFailure(Exception):
         super().__init__(f"{part}: {reason}")
         self.part, self.reason = part, reason
 
+    def __reduce__(self) -> tuple[type[InfraFailure], tuple[str, str]]:
+        return InfraFailure, (self.part, self.reason)
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -45,11 +48,12 @@ class Call:
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What the agent sees of a call. `status` is typed, so nobody has to search the text for "error".
-    `wrote` tells that the state was changed."""
+    `wrote` tells that the state was changed, `ends` that the conversation is over (handed to a human, say)."""
 
     text: str
     status: Status
     wrote: bool = False
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,11 @@ class World(Protocol):
 
 
 class UserSession(Protocol):
+    """One user in one conversation; `measure` gives the signals that the user's component declares."""
+
     def first(self) -> UserTurn: ...
     def reply(self, agent_text: str) -> UserTurn: ...
+    def measure(self) -> dict[str, Any]: ...
 
 
 class Users(Protocol):

@@ -1,0 +1,121 @@
+"""The embedded world: a small online shop, its users, its judge and its demonstrators.
+
+It exists so that a whole experiment runs on two cores in minutes: everything that is said is short and from a closed
+vocabulary, and yet nothing is scripted. The user is live, changes its mind, and the state that counts is a database.
+
+    env  shop   : shop   { max_turns = 16agent_turns  difficulty = 1 }
+    user people : agenda { changes_mind = 0.7 }
+    judge turns : oracle { flip = 0.1 }
+
+The code that runs these lives in `rlspec.runtime.worlds.shop`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field, model_validator
+
+from rlspec.compiler.catalog.base import Component, Struct, Unit
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Shop(Component):
+    """The service desk of an online shop, over a SQLite database. Success is the hash of the final database."""
+
+    KIND: ClassVar[str] = "env"
+    NAME: ClassVar[str] = "shop"
+    MEASURES: ClassVar[dict[str, str]] = {
+        "verified": "int@traj in {0, 1}",
+        "db_hash": "text@traj",
+        "reference_hash": "text@traj",
+        "identified": "int@traj in {0, 1}",
+        "reads": "int@traj",
+        "writes": "int@traj",
+        "errors": "int@traj",
+    }
+
+    max_turns: Annotated[
+        int, Unit("agent_turns"), Field(ge=1, le=256, description="messages of the agent before the talk is cut")
+    ] = 16
+    difficulty: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=3,
+            description="0: one order, two intents, one request; 1: two orders, four intents; 2: three orders, seven "
+            "intents; 3: four orders, seven intents, always two requests, each with a first thought",
+        ),
+    ] = 1
+    second_request: Annotated[
+        Share, Field(description="share of the tasks of difficulty 1 and 2 that have a second request")
+    ] = 0.3
+    knows_order: Annotated[
+        Share, Field(description="share of the requests about an order whose user names it by number, not by an item")
+    ] = 0.5
+    thinks_of_other_item: Annotated[
+        Share, Field(description="share of the first thoughts that are about another item or order, not another value")
+    ] = 0.25
+    items_per_order: Annotated[int, Field(ge=1, le=3, description="items in each order")] = 2
+    strangers: Annotated[int, Field(ge=0, le=8, description="other users in the database, with an order each")] = 2
+    test_share: Annotated[
+        float, Field(gt=0.0, lt=1.0, description="share of all possible task contents that belong to the test split")
+    ] = 0.25
+    seed: Annotated[int, Field(ge=0, description="of the sequence of tasks")] = 0
+
+
+class AgendaUser(Component):
+    """A user with a goal and an agenda: it says a part, answers, changes its mind, gets impatient, and leaves."""
+
+    KIND: ClassVar[str] = "user"
+    NAME: ClassVar[str] = "agenda"
+    MEASURES: ClassVar[dict[str, str]] = {
+        "confirmed": "int@traj",
+        "rejected": "int@traj",
+        "changed": "int@traj",
+        "useless": "int@traj",
+        "left_angry": "int@traj in {0, 1}",
+        "dismissed": "int@traj in {0, 1}",
+    }
+
+    reveal: Annotated[
+        Share, Field(description="chance of each detail (name, which one, which value) to be said unasked")
+    ] = 0.35
+    changes_mind: Annotated[
+        Share, Field(description="chance to begin with another wish than the one the task ends with, per first thought")
+    ] = 0.7
+    volunteers: Annotated[
+        Share, Field(description="chance that a pending change of mind comes out at a question about something else")
+    ] = 0.25
+    patience: Annotated[
+        int, Unit("agent_turns"), Field(ge=0, le=64, description="useless turns that the user bears before it leaves")
+    ] = 3
+
+
+class OracleJudge(Component):
+    """Labels each turn of the agent from the gold calls, with a declared amount of noise."""
+
+    KIND: ClassVar[str] = "judge"
+    NAME: ClassVar[str] = "oracle"
+    MEASURES: ClassVar[dict[str, str]] = {"score": "int@turn in {-1, 0, 1}"}
+
+    flip: Annotated[Share, Field(description="chance of each label to be replaced by one of the other two")] = 0.0
+    cascade: Annotated[
+        Share, Field(description="chance of each label to become -1 when an earlier one of the trajectory is -1")
+    ] = 0.0
+
+
+class Demonstrators(Struct):
+    """Who shows a cold start how the desk is served. The rest of the shares is `hasty`: no confirmation."""
+
+    confirm: Annotated[Share, Field(description="share that asks before each write and whether there is more")] = 0.25
+    early: Annotated[Share, Field(description="share that says goodbye after the first request, unconfirmed")] = 0.2
+    changed: Annotated[Share, Field(description="share of the demonstrations whose user may change its mind")] = 0.15
+    repair: Annotated[Share, Field(description="share that make one faulty call, read the error and repair it")] = 0.08
+
+    @model_validator(mode="after")
+    def _shares(self) -> Demonstrators:
+        if self.confirm + self.early > 1.0 + 1e-12:
+            raise ValueError(f"confirm + early = {self.confirm + self.early:g} is more than 1")
+        return self

@@ -1,0 +1,209 @@
+"""Rollouts: policy, user and environment in conversation, many at a time.
+
+Every conversation has its own state of the world, its own user and its own random numbers, all named by its key, so
+what happens in it does not depend on which others run beside it. The engine advances all of them together; whoever has
+finished a message is answered at once and goes on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlspec.compiler.plan import Plan, SourcePlan
+from rlspec.runtime.engines.protocol import Engine, Sampled
+from rlspec.runtime.policies.chat import Piece, Renderer
+from rlspec.runtime.record.ledger import Ledger
+from rlspec.runtime.record.trajectory import Finish, Trajectory
+from rlspec.runtime.streams import derived_seed, stream
+from rlspec.runtime.worlds.protocol import InfraFailure, Judge, Message, Session, Task, Users, UserSession, World
+from rlspec.runtime.worlds.registry import judges_of, user_of, world_of
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A conversation to be had. `key` names it and its random numbers; `group` is its group in the step."""
+
+    key: str
+    env: str
+    split: str
+    task: int
+    group: int
+    phrasing: str
+
+
+@dataclass(slots=True)
+class Desk:
+    """What a source's conversations need: its world, who talks to the agent, who judges."""
+
+    source: SourcePlan
+    world: World
+    users: Users | None
+    judges: dict[str, Judge]
+    max_turns: int
+    retries: dict[str, int]
+
+    @classmethod
+    def of(cls, plan: Plan, source: SourcePlan) -> Desk:
+        """As the plan declares it."""
+        fields = plan.labelled(source.env).fields
+        return cls(
+            source,
+            world_of(plan, source),
+            user_of(plan, source),
+            judges_of(plan, source),
+            int(fields["max_turns"]),
+            {label: _retries(plan.labelled(label).wiring.get("on_failure", [])) for label in source.judges},
+        )
+
+
+def _retries(rules: Sequence[Any]) -> int:
+    """How often a failed judge is asked again."""
+    return next((int(rule["retry"][0]) for rule in rules if isinstance(rule, dict) and "retry" in rule), 0)
+
+
+@dataclass(slots=True)
+class _Talk:
+    """One conversation in progress."""
+
+    job: Job
+    desk: Desk
+    task: Task
+    session: Session
+    user: UserSession | None
+    ledger: Ledger = field(default_factory=Ledger)
+    dialogue: list[Message] = field(default_factory=list)
+
+
+class Roller:
+    """Has conversations with one engine. `seed` is the run's."""
+
+    def __init__(self, plan: Plan, engine: Engine, renderer: Renderer, context: int) -> None:
+        self.engine, self.renderer, self.seed, self.context = engine, renderer, plan.seed, context
+        self.desks = {source.env: Desk.of(plan, source) for source in plan.sources}
+
+    def run(self, jobs: Iterable[Job]) -> list[Trajectory]:
+        """All conversations, in the order of the jobs. A failure of the machinery ends its own conversation only."""
+        waiting = deque(jobs)
+        order = [job.key for job in waiting]
+        live: dict[str, _Talk] = {}
+        done: dict[str, Trajectory] = {}
+        while waiting or live:
+            while waiting and len(live) < self.engine.capacity:
+                self._begin(waiting.popleft(), live, done)
+            for sampled in self.engine.poll():
+                talk = live[sampled.key]
+                try:
+                    finish = self._advance(talk, sampled)
+                except InfraFailure as failure:
+                    done[sampled.key] = self._end(talk, "failed", str(failure))
+                    finish = "failed"
+                if finish is not None:
+                    if finish != "failed":
+                        done[sampled.key] = self._end(talk, finish)
+                    self.engine.close(sampled.key)
+                    del live[sampled.key]
+        return [done[key] for key in order]
+
+    # ----------------------------------------------------------------------------------------- one conversation
+
+    def _begin(self, job: Job, live: dict[str, _Talk], done: dict[str, Trajectory]) -> None:
+        desk = self.desks[job.env]
+        task = desk.world.task(job.split, job.task)
+        talk = _Talk(job, desk, task, desk.world.reset(task), None)
+        try:
+            first = task.instruction
+            if desk.users is not None:
+                talk.user = desk.users.open(task, stream(self.seed, "user", job.key), job.phrasing)
+                first = talk.user.first().text
+        except InfraFailure as failure:
+            done[job.key] = self._end(talk, "failed", str(failure))
+            return
+        talk.dialogue.append(Message("user", first))
+        live[job.key] = talk
+        uniforms = stream(self.seed, "sampling", job.key).random(self.context)
+        self.engine.open(job.key, uniforms, derived_seed(self.seed, "sampling", job.key))
+        self._show(talk, self.renderer.opening(desk.world.system, desk.world.tools, first))
+
+    def _show(self, talk: _Talk, pieces: list[Piece]) -> None:
+        for piece in pieces:
+            talk.ledger.append(piece.kind, piece.tokens)
+        self.engine.feed(talk.job.key, [token for piece in pieces for token in piece.tokens])
+
+    def _advance(self, talk: _Talk, sampled: Sampled) -> Finish | None:
+        """Take the agent's message, answer it, or say how the conversation ended."""
+        talk.ledger.append("agent", sampled.tokens, sampled.logprobs, max(sampled.versions, default=-1))
+        message = self.renderer.read(sampled.tokens)
+        stopped = sampled.finish == "stop"
+        if message.call is not None:
+            observation = talk.session.step(message.call)
+            message = Message(
+                "agent", message.text, message.call, status=observation.status, wrote=observation.wrote
+            )
+            answer = Message("tool", observation.text, status=observation.status, wrote=observation.wrote)
+            ends: Finish | None = "transferred" if observation.ends else None
+        elif message.malformed is not None:
+            answer, ends = Message("tool", f"error : {message.malformed}", status="error"), None
+        else:
+            answer, ends = self._user_answers(talk, message.text)
+        talk.dialogue.append(message)
+        if answer.text:
+            talk.dialogue.append(answer)
+        if ends is not None:
+            return ends
+        if sampled.finish == "context_limit":
+            return "context_limit"
+        if talk.ledger.turns >= talk.desk.max_turns:
+            return "turn_limit"
+        piece = (
+            self.renderer.tool(answer.text, stopped)
+            if answer.role == "tool"
+            else self.renderer.user(answer.text, stopped)
+        )
+        if len(talk.ledger) + len(piece.tokens) >= self.context:
+            return "context_limit"
+        self._show(talk, [piece])
+        return None
+
+    def _user_answers(self, talk: _Talk, text: str) -> tuple[Message, Finish | None]:
+        if talk.user is None:
+            return Message("user", ""), "user_done"
+        turn = talk.user.reply(text)
+        return Message("user", turn.text), "user_done" if turn.done else None
+
+    # ------------------------------------------------------------------------------------------------ the end
+
+    def _end(self, talk: _Talk, finish: Finish, failure: str | None = None) -> Trajectory:
+        """Measure, judge, close. A judge that fails beyond its retries makes the trajectory a failed one."""
+        job, source = talk.job, talk.desk.source
+        out = Trajectory(
+            job.key, job.env, talk.task.id, job.group, talk.ledger, talk.dialogue, finish=finish, failure=failure
+        )
+        try:
+            if failure is None:
+                out.measures = {f"{job.env}.{k}": v for k, v in talk.session.measure().items()}
+                if talk.user is not None and source.user is not None:
+                    out.measures |= {f"{source.user}.{k}": v for k, v in talk.user.measure().items()}
+                for label, judge in talk.desk.judges.items():
+                    out.measures[f"{label}.score"] = self._judge(talk, label, judge)
+        except InfraFailure as error:
+            out.finish, out.failure = "failed", str(error)
+        finally:
+            talk.session.close()
+        return out
+
+    def _judge(self, talk: _Talk, label: str, judge: Judge) -> list[int]:
+        for attempt in range(talk.desk.retries[label] + 1):
+            rng = stream(self.seed, "judge", label, talk.job.key, attempt)
+            try:
+                scores = judge.score(talk.task, talk.dialogue, rng)
+            except InfraFailure:
+                if attempt == talk.desk.retries[label]:
+                    raise
+                continue
+            if len(scores) != talk.ledger.turns:
+                raise InfraFailure("judge", f"{len(scores)} labels for {talk.ledger.turns} turns")
+            return scores
+        raise AssertionError("a judge is asked at least once")

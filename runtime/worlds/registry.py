@@ -1,0 +1,67 @@
+"""From a plan's components to the worlds, users and judges that run them."""
+
+from __future__ import annotations
+
+from rlspec.compiler.catalog.base import Component
+from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
+from rlspec.compiler.plan import Plan, SourcePlan
+from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.worlds import shop
+from rlspec.runtime.worlds.protocol import Judge, Users, World
+
+
+def _refuse(component: Component) -> Refusal:
+    return Refusal(
+        "RLC0601",
+        f"{component.KIND} `{component.NAME}` can be checked and compiled, but has no runtime here",
+        "replace it, e.g. by the embedded shop, agenda and oracle",
+    )
+
+
+def world_of(plan: Plan, source: SourcePlan) -> World:
+    """The environment of a source.
+
+    Raises:
+        Refusal: RLC0601, it has no runtime.
+    """
+    component = plan.labelled(source.env).component()
+    if isinstance(component, Shop):
+        return shop.make_world(component)
+    raise _refuse(component)
+
+
+def user_of(plan: Plan, source: SourcePlan) -> Users | None:
+    """The user of a source, or None where the environment talks to nobody. Raises as `world_of`."""
+    if source.user is None:
+        return None
+    component, world = plan.labelled(source.user).component(), plan.labelled(source.env).component()
+    if isinstance(component, AgendaUser) and isinstance(world, Shop):
+        return shop.make_user(component, world)
+    raise _refuse(component)
+
+
+def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
+    """The judges of a source by label. Raises as `world_of`."""
+    out: dict[str, Judge] = {}
+    for label in source.judges:
+        component, world = plan.labelled(label).component(), plan.labelled(source.env).component()
+        if not (isinstance(component, OracleJudge) and isinstance(world, Shop)):
+            raise _refuse(component)
+        out[label] = shop.make_judge(component, world)
+    return out
+
+
+def runnable(plan: Plan) -> None:
+    """Refuse, by name and before anything is started, a plan with a component that has no runtime.
+
+    Raises:
+        Refusal: RLC0601.
+    """
+    for part in (plan.policy, plan.engine, *plan.envs, *plan.users, *plan.judges):
+        component = part.component()
+        if not component.RUNS:
+            raise _refuse(component)
+    for source in plan.sources:
+        world_of(plan, source)
+        user_of(plan, source)
+        judges_of(plan, source)
