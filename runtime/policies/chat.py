@@ -193,8 +193,8 @@ def frame(tokenizer: Any) -> Frame:
                 (i for i, (x, y) in enumerate(zip(text, begin + said, strict=False)) if x != y), len(text)
             )
             raise _refuse(
-                f"with a {name} of the agent it writes {text[max(0, at - 30) : at + 40]!r} where the dialogue "
-                f"so far and the text were {(begin + said)[max(0, at - 30) : at + 40]!r}"
+                f"with a {name} of the agent it writes {text[max(0, at - 30) : at + 40]!r} where the "
+                f"dialogue so far and the text were {(begin + said)[max(0, at - 30) : at + 40]!r}"
             )
     after_message, after_call = spoken[len(begin + f"{_MARK}a") :], called[len(begin + write(call)) :]
     stop = _stop_text(tokenizer, after_message)

@@ -1,0 +1,103 @@
+"""What the `hf` engine needs of a model: read tokens into the cache, and say what comes next.
+
+A decoder owns a key-value cache with one slot per conversation. `read` lets several slots consume the same
+number of tokens at once, each at its own position, and returns a state per slot; `head` turns states into
+logits, so that rows which are only fed never pay for the vocabulary. Two implementations: `decode_fused`
+(Llama, Qwen2, Qwen3 and what is built like them) and `decode_transformers` (any causal language model,
+through its own forward).
+
+Dimensions: S slots, M rows read at once, L tokens each, V vocabulary, C context.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlspec.runtime.refusal import Refusal
+
+
+class Decoder(Protocol):
+    """See the module. All calls run under `torch.inference_mode`."""
+
+    def read(
+        self, slots_M: NDArray[np.int64], tokens_ML: NDArray[np.int64], start_M: NDArray[np.int64]
+    ) -> Any:
+        """Slot m consumes tokens_ML[m] at positions start_M[m] ... start_M[m] + L - 1; whatever the slot
+        holds from there on is overwritten. Returns the states behind the last tokens, indexable by row."""
+
+    def head(self, states: Any) -> Tensor:
+        """Logits (M, V) in float32."""
+
+    def score(self, tokens_ML: NDArray[np.int64]) -> Any:
+        """States behind every token, (M * L, ...), without touching the cache."""
+
+    def move(self, source: int, target: int, length: int) -> None:
+        """Copy the first `length` positions of one slot over another."""
+
+    def refresh(self) -> None:
+        """The model's weights were replaced in place."""
+
+
+def agrees(decoder: Decoder, model: Any, slots: int, context: int) -> float:
+    """The largest difference (nats) between a decoder's and the model's own log-probabilities on a probe: a
+    block, then single tokens, in two slots at different positions. The slots are left with the probe in
+    them."""
+    rng = np.random.default_rng(0)
+    length = min(9, context)
+    rows = min(2, slots)
+    tokens_ML = rng.integers(0, model.config.vocab_size, size=(rows, length))
+    with torch.inference_mode():
+        ids = torch.as_tensor(tokens_ML, device=model.device)
+        want = torch.log_softmax(model(input_ids=ids, use_cache=False).logits.float(), -1)
+        worst = 0.0
+        done = np.zeros(rows, dtype=np.int64)
+        for row in range(rows):  # blocks of different lengths, so that the rows stand at different positions
+            take = min(4 + row, length)
+            state = decoder.read(np.array([row]), tokens_ML[row : row + 1, :take], np.array([0]))
+            got = torch.log_softmax(decoder.head(state), -1)
+            worst = max(worst, float((got[0] - want[row, take - 1]).abs().max()))
+            done[row] = take
+        while (alive := np.flatnonzero(done < length)).size:
+            state = decoder.read(alive, tokens_ML[alive, done[alive]][:, None], done[alive])
+            got = torch.log_softmax(decoder.head(state), -1)
+            at = torch.as_tensor(done[alive], device=want.device)
+            rows_t = torch.as_tensor(alive, device=want.device)
+            worst = max(worst, float((got - want[rows_t, at]).abs().max()))
+            done[alive] += 1
+    return worst
+
+
+TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.3}
+
+
+def make_decoder(model: Any, slots: int, context: int) -> Decoder:
+    """The fastest decoder that gives the model's own log-probabilities on a probe.
+
+    Raises:
+        Refusal: RLC0505, neither does (layers whose state is no plain cache of keys and values).
+    """
+    from rlspec.runtime.engines.decode_fused import FusedDecoder, can_fuse
+    from rlspec.runtime.engines.decode_transformers import TransformersDecoder
+
+    tolerance = TOLERANCE.get(model.dtype, 0.3)
+    difference = float("inf")
+    if can_fuse(model):
+        fused = FusedDecoder(model, slots, context)
+        if agrees(fused, model, slots, context) <= tolerance:
+            return fused
+        del fused
+    general = TransformersDecoder(model, slots, context)
+    difference = agrees(general, model, slots, context)
+    if difference <= tolerance:
+        return general
+    raise Refusal(
+        "RLC0505",
+        f"the hf engine cannot decode a {model.config.model_type} model step by step: its log-probabilities "
+        f"differ from the model's own by {difference:.2g} nats",
+        "use engine = vllm",
+    )
