@@ -50,7 +50,7 @@ PLAN, RESOLVED, VERSIONS, REPORT, LOCK = (
     "report.json",
     "lock",
 )
-_FOLDERS = ("trajectories", "checkpoints", "events")
+_FOLDERS = ("trajectories", "checkpoints", "events", "policy")
 _KNOWN = {PLAN, RESOLVED, VERSIONS, REPORT, LOCK, "metrics.jsonl", "timings.jsonl", *_FOLDERS}
 _held: set[tuple[int, int]] = (
     set()
@@ -401,8 +401,8 @@ def _clear(path: Path) -> None:
 
 def _unmake(made: list[Path]) -> None:
     """Remove directories that were made for a run that could not be started, as far as they are empty."""
-    with suppress(OSError):
-        for folder in made:
+    for folder in made:
+        with suppress(OSError):
             folder.rmdir()
 
 

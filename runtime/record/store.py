@@ -107,8 +107,9 @@ def _rows(path: Path, columns: list[str] | None) -> list[dict[str, Any]]:
 
 
 def _sealed(data: bytes) -> bytes:
-    """A Parquet file with its SHA-256 before the footer, where no reader looks: pages are found from the front by the
-    footer, the footer from the back by its length. (Parquet's own checksums leave out dictionaries and headers.)"""
+    """A Parquet file with its SHA-256 before the footer, where no reader looks: pages are found from the
+    front by the footer, the footer from the back by its length. (Parquet's own checksums leave out
+    dictionaries and headers.)"""
     footer = _footer(data)
     return data[:footer] + hashlib.sha256(data).digest() + data[footer:]
 

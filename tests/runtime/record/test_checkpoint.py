@@ -244,7 +244,8 @@ import numpy as np
 from rlspec.runtime.record import checkpoint
 print("go", flush=True)
 for step in range(100000):
-    checkpoint.save(Path(sys.argv[1]), f"s{step}", {f"w{i}": np.full(2000, step) for i in range(4)}, {"step": step})
+    tensors = {f"w{i}": np.full(2000, step) for i in range(4)}
+    checkpoint.save(Path(sys.argv[1]), f"s{step}", tensors, {"step": step})
     print(step, flush=True)
 """
 

@@ -1,4 +1,4 @@
-"""Lines are on the disk one by one, and whatever happens to the process or the disk, the earlier ones stay."""
+"""Lines are on the disk one by one; whatever happens to process or disk, the earlier ones stay."""
 
 import math
 import signal

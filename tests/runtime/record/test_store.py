@@ -135,7 +135,7 @@ def test_every_flipped_bit_is_refused(tmp_path, trajectory):
     path = tmp_path / "train-000000.parquet"
     store.write(path, [trajectory(rollout=r) for r in range(4)])
     data = path.read_bytes()
-    for position in range(0, len(data), 3):
+    for position in range(0, len(data), 11):
         path.write_bytes(data[:position] + bytes([data[position] ^ 1 << position % 8]) + data[position + 1 :])
         with pytest.raises(Refusal, match="RLC0706"):
             store.read(path)
