@@ -32,7 +32,10 @@ EXPECTED: dict[str, str] = {
     "": "an item, as `env shop : shop {{ ... }}`",
     "lone_expression": "an expression",
     "lone_type": "a type, as `real@traj`",
-    # items
+    # items; the states without a dot before a sign are reached only by going on after an error
+    "file: items .": "the next item",
+    "item: head LBRACE items . RBRACE": "the next item or `}}`",
+    "item: head . EQUAL expression": "`=` or `{{` after the head",
     "item: head EQUAL . expression": "a value after `=`",
     "item: head LBRACE . items RBRACE": "an item or `}}` after `{{`",
     "item: head LBRACE items RBRACE .": "the next item{end}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
@@ -41,12 +41,14 @@ class Token(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The tokens end with one of kind `$END`; `tainted` are the lines with a lexical error."""
+    """The tokens end with one of kind `$END`; `tainted` are the lines with an error that was reported; `doubtful` are
+    errors to report only if nothing else is wrong."""
 
     tokens: list[Token]
-    comments: list[Comment]
-    diagnostics: list[Diagnostic]
-    tainted: set[int]
+    comments: list[Comment] = field(default_factory=list)
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    doubtful: list[Diagnostic] = field(default_factory=list)
+    tainted: set[int] = field(default_factory=set)
 
 
 # Foreign spellings: the words that say so, what takes their place in the token list, and whether a fix is safe.
@@ -93,7 +95,7 @@ def scan(text: str, tables: Tables) -> Scan:
     order = ("SPACE", "NAME", "NUMBER", "COMPARE", "TEXT", "COMMENT")
     match = _matcher(tuple((name, tables.patterns[name]) for name in order), tuple(tables.signs))
     keywords, signs = tables.keywords, tables.signs
-    out = Scan([], [], [], set())
+    out = Scan([])
     add = out.tokens.append
     position, line, line_start, first, stop = 0, 0, 0, True, len(text)
     if text.startswith("\ufeff"):
@@ -253,6 +255,9 @@ def _unclosed(
 ) -> tuple[int, Token | None]:
     end = text.find("\n", position)
     end = len(text) if end < 0 else end
+    # A quote is missing somewhere on this line, so other strange signs on it may be parts of a text.
+    line_start = position - column
+    out.diagnostics[:] = [d for d in out.diagnostics if d.span is None or d.span.start < line_start]
     match = _CLOSERS.search(text, position + 1, end)
     stop = match.start() if match and match.start() > position + 1 else position + 1
     out.diagnostics.append(
