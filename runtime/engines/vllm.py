@@ -1,0 +1,380 @@
+"""The vLLM engine: conversations, token ids in and out, sampled by vLLM's scheduler inside this process.
+
+    engine = VllmEngine("policy/", capacity=16, context_limit=512, turn_limit=64, stop_tokens=[3])
+    engine.load_weights(model.state_dict(), version=0)
+    engine.open("t3/r1", None, seed=7)
+    engine.feed("t3/r1", prompt_tokens)
+    engine.poll()
+
+Every message is one vLLM request over the whole context; vLLM's prefix cache keeps the earlier turns, so a
+turn prefills its new tokens only. Done here is what vLLM leaves to its user and gets wrong in silence when
+the user forgets (docs/vllm.md has the measurements):
+
+- log-probabilities are those of the tempered distribution (`processed_logprobs`), and the checkpoint's own
+  generation config never touches sampling;
+- new weights drop every cached key and value of the old ones, also those of requests in flight: these keep
+  their sampled tokens and continue under the new weights, and each token carries the version that sampled it;
+- after every update a probe is scored by vLLM and by transformers; a difference is a refusal
+  (`weight_probe`).
+
+vLLM is imported when an engine is made, never with this module.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import math
+import os
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlspec.runtime.engines.protocol import Finish, Sampled
+from rlspec.runtime.engines.weight_probe import WeightProbe
+from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.streams import derived_seed
+
+BLOCK = 32  # tokens per key-value block, the smallest of the CPU kernels: prefixes are shared in units of it
+SCORERS = 8  # requests of `logprobs` in the batch beyond `capacity`, so that a full engine can be probed
+PROBE_LENGTH = 48
+
+
+class VllmEngine:
+    """An `Engine` (see `protocol`) over vLLM's in-process engine, in float32.
+
+    `folder`: a Hugging Face checkpoint (config and weights; a tokenizer is not needed). `context_limit`: the
+    most tokens of a conversation, within the model's position limit. `turn_limit`: the most tokens of a
+    message. `stop_tokens`: ids that end a message; no other id does, not even the checkpoint's own
+    end-of-sequence. `temperature`: at least 0.01, below which vLLM samples from another distribution than
+    asked for.
+
+    Raises Refusal RLC0710 when vLLM is missing or its CPU kernels have no attention heads of the model's
+    size, ValueError for limits that do not fit the model. vLLM's state is process-wide: `shutdown` one engine
+    before the next.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        capacity: int,
+        context_limit: int,
+        turn_limit: int,
+        stop_tokens: Sequence[int],
+        temperature: float = 1.0,
+    ) -> None:
+        if temperature < 0.01:
+            raise ValueError(f"temperature {temperature} is below 0.01")
+        if min(capacity, turn_limit) < 1 or context_limit < 3:
+            raise ValueError("capacity and turn_limit are at least 1, context_limit at least 3")
+        self._vllm = _import_vllm()
+        self._probe = WeightProbe(folder, temperature, min(PROBE_LENGTH, context_limit - 1))
+        config = self._probe.config
+        positions = int(config.max_position_embeddings)
+        if context_limit > positions:
+            raise ValueError(f"context_limit {context_limit} is more than the model's {positions} positions")
+        self._vocabulary = int(config.vocab_size)
+        self._capacity, self._temperature = capacity, temperature
+        self._context_limit, self._turn_limit = context_limit, turn_limit
+        self._stop_tokens = list(stop_tokens)
+        # One more than the context, because vLLM samples a token after every sequence that it scores.
+        self._max_length = min(context_limit + 1, positions)
+        with _process_state_kept():
+            self._engine = self._vllm.LLMEngine.from_engine_args(self._engine_args(folder, config))
+        self._conversations: dict[str, _Conversation] = {}
+        self._awaiting: dict[str, _Conversation] = {}  # by request
+        self._scores: dict[str, list[float]] = {}  # by request, until `logprobs` takes them
+        self._finished: list[Sampled] = []
+        self._requests = map(str, itertools.count())
+        self._version = -1
+        self.load_weights(self._probe.take_weights(), -1)
+
+    @property
+    def version(self) -> int:
+        """Version of the weights in use, -1 before the first `load_weights` (these are the folder's)."""
+        return self._version
+
+    @property
+    def capacity(self) -> int:
+        """How many conversations may be open at once."""
+        return self._capacity
+
+    def load_weights(self, state: Mapping[str, Any], version: int) -> None:
+        """Replace all weights and check that vLLM computes what they say. Messages in flight go on under
+        them.
+
+        `state` is copied. Raises Refusal RLC0708 when it has not exactly the model's parameters, or when
+        vLLM's log-probabilities of the probe are not theirs (nothing arrived, or not all of it).
+        """
+        tensors = self._probe.fitting(state)
+        named = ((name, tensors[first_name]) for name, first_name in self._probe.names.items())
+        self._engine.collective_rpc("reload_weights", kwargs={"weights_iterator": named})
+        # Requests in flight are preempted and compute their keys and values anew: with the old ones left in
+        # place, their next log-probabilities would belong to neither version.
+        self._engine.reset_prefix_cache(reset_running_requests=True)
+        self._engine.set_weight_version(str(version))
+        self._version = version
+        self._probe.check(tensors, self.logprobs([self._probe.tokens])[0], version)
+
+    def open(self, key: str, uniforms: NDArray[np.float64] | None, seed: int = 0) -> None:
+        """Start a conversation. vLLM draws with a generator of its own, seeded by `seed` and the turn;
+        `uniforms` is not used. Raises KeyError for an open key, ValueError beyond `capacity`.
+        """
+        if key in self._conversations:
+            raise KeyError(f"{key} is already open")
+        if len(self._conversations) == self._capacity:
+            raise ValueError(f"{self._capacity} conversations are open and no more fit")
+        self._conversations[key] = _Conversation(key, seed)
+
+    def feed(self, key: str, tokens: Sequence[int]) -> None:
+        """Append tokens and ask for the next message; to a context without room the answer is an empty
+        message.
+
+        Raises KeyError for a key that is not open or awaits a message, ValueError for ids outside the
+        vocabulary and for an empty context.
+        """
+        conversation = self._conversations[key]
+        if conversation.awaits:
+            raise KeyError(f"{key} awaits a message already")
+        self._check_tokens(tokens)
+        if not conversation.tokens and not tokens:
+            raise ValueError(f"{key} has no tokens to go on from")
+        conversation.tokens.extend(tokens)
+        conversation.awaits = True
+        room = self._context_limit - len(conversation.tokens)
+        if room <= 0:
+            self._finish(conversation, Sampled(key, [], [], [], "context_limit"))
+            return
+        seed = derived_seed(conversation.seed, "turn", conversation.turn)
+        request = self._ask(conversation.tokens, min(room, self._turn_limit), seed, logprobs=0)
+        conversation.request = request
+        self._awaiting[request] = conversation
+
+    def poll(self) -> list[Sampled]:
+        """Advance all conversations that await a message until one is finished; [] when none awaits."""
+        while self._awaiting and not self._finished:
+            self._step()
+        finished, self._finished = self._finished, []
+        for message in finished:
+            self._conversations[message.key].awaits = False
+        return finished
+
+    def close(self, key: str) -> None:
+        """Forget a conversation and abort its message in flight. Raises KeyError for a key that is not
+        open."""
+        conversation = self._conversations.pop(key)
+        if conversation.request is not None:
+            self._engine.abort_request([conversation.request])
+            del self._awaiting[conversation.request]
+        self._finished = [message for message in self._finished if message.key != key]
+
+    def logprobs(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
+        """Log-probabilities (nats, at the engine's temperature) of given tokens, the first of each NaN.
+
+        Messages in flight advance meanwhile. vLLM scores prompts at temperature 1 only: at any other, whole
+        rows of the vocabulary are fetched and tempered here, which is fit for probes, not for batches of a
+        large one. Raises ValueError for a sequence longer than `context_limit` (or as long, if the model has
+        no position more).
+        """
+        for tokens in sequences:
+            self._check_tokens(tokens)
+            if len(tokens) >= self._max_length:
+                raise ValueError(f"{len(tokens)} tokens are more than the {self._max_length - 1} to score")
+        rows = 0 if self._temperature == 1.0 else -1
+        options = {"prompt_logprobs": rows, "skip_reading_prefix_cache": True}
+        requests = [self._ask(tokens, 1, 0, **options) if len(tokens) > 1 else None for tokens in sequences]
+        while any(request is not None and request not in self._scores for request in requests):
+            self._step()
+        return [
+            [math.nan] * len(tokens) if request is None else self._scores.pop(request)
+            for tokens, request in zip(sequences, requests, strict=True)
+        ]
+
+    def shutdown(self) -> None:
+        """Free the model, the caches and vLLM's process group; the engine is of no use afterwards."""
+        self._engine.engine_core.shutdown()
+
+    def _engine_args(self, folder: str | Path, config: Any) -> Any:
+        """vLLM's settings; those that are not sizes keep it from answering another question than
+        was asked."""
+        head_size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        sizes = self._vllm.head_sizes
+        if sizes and head_size not in sizes:
+            reason = f"the model's attention heads have size {head_size}, vLLM's CPU build has {sizes}"
+            raise Refusal("RLC0710", reason, "use hf, or heads of such a size")
+        # Room for every conversation and scorer at full length, so that vLLM preempts none of its own accord.
+        blocks = (self._capacity + SCORERS) * (math.ceil(self._max_length / BLOCK) + 1)
+        token_bytes = 2 * 4 * config.num_hidden_layers * config.num_key_value_heads * head_size
+        return self._vllm.EngineArgs(
+            model=str(folder),
+            skip_tokenizer_init=True,
+            dtype="float32",
+            load_format="dummy",  # the folder's weights go in as all later ones do, and are checked
+            # On the CPU a tied output layer has a packed copy of its own, which a reload would leave as it
+            # was.
+            hf_overrides={"tie_word_embeddings": False},
+            enforce_eager=True,
+            max_model_len=self._max_length,
+            max_num_seqs=self._capacity + SCORERS,
+            # No prefill is cut in two: after the first part vLLM rewinds the generator of a seeded request,
+            # which a CPU generator cannot do.
+            enable_chunked_prefill=False,
+            max_num_batched_tokens=max(2048, self._max_length),
+            block_size=BLOCK,
+            kv_cache_memory_bytes=blocks * BLOCK * token_bytes,
+            enable_prefix_caching=True,
+            async_scheduling=False,  # when a step returns, none is in flight: versions and resets are exact
+            logprobs_mode="processed_logprobs",
+            generation_config="vllm",  # not the checkpoint's own top-p, top-k and penalties
+            max_logprobs=-1,
+            disable_log_stats=True,
+        )
+
+    def _ask(self, tokens: Sequence[int], max_tokens: int, seed: int, **options: Any) -> str:
+        """One vLLM request: sampling from the whole tempered distribution, ended by declared tokens only."""
+        request = next(self._requests)
+        params = self._vllm.SamplingParams(
+            temperature=self._temperature,
+            top_p=1.0,
+            top_k=0,
+            min_p=0.0,
+            seed=seed,
+            max_tokens=max_tokens,
+            stop_token_ids=self._stop_tokens,
+            ignore_eos=True,
+            detokenize=False,
+            output_kind=self._vllm.RequestOutputKind.FINAL_ONLY,
+            flat_logprobs=True,
+            **options,
+        )
+        (prompt,) = self._engine.renderer.render_cmpl([{"prompt_token_ids": list(tokens)}])
+        self._engine.add_request(request, prompt, params)
+        return request
+
+    def _step(self) -> None:
+        """One forward pass of the batch; finished messages and scores are put where they are awaited."""
+        # vLLM's compiled sampling functions take 20 s to compile at first use and save nothing at this size.
+        # Its CPU sampler draws from the process's generator even when every request is seeded.
+        with torch.compiler.set_stance("force_eager"), torch.random.fork_rng(devices=[]):
+            outputs = self._engine.step()
+        for output in outputs:
+            (completion,) = output.outputs
+            if completion.finish_reason not in ("stop", "length"):
+                raise RuntimeError(f"vLLM ended a request with {completion.finish_reason!r}: {output}")
+            if output.prompt_logprobs is not None:
+                self._scores[output.request_id] = self._tempered(output.prompt_logprobs)
+            else:
+                conversation = self._awaiting.pop(output.request_id)
+                self._finish(conversation, self._sampled(conversation, completion))
+
+    def _sampled(self, conversation: _Conversation, completion: Any) -> Sampled:
+        """vLLM's completion as a message."""
+        tokens, logprobs = list(completion.token_ids), list(completion.logprobs.logprobs)
+        spans = completion.weight_versions
+        versions = [int(span.version) for span in spans for _ in range(span.start, span.end)]
+        if not len(tokens) == len(versions) == len(logprobs):
+            raise RuntimeError(f"vLLM labelled {len(tokens)} tokens with {len(versions)} weight versions")
+        finish: Finish = "stop"
+        if completion.finish_reason == "length":
+            full = len(conversation.tokens) + len(tokens) >= self._context_limit
+            finish = "context_limit" if full else "turn_limit"
+        return Sampled(conversation.key, tokens, logprobs, versions, finish)
+
+    def _finish(self, conversation: _Conversation, message: Sampled) -> None:
+        conversation.tokens.extend(message.tokens)
+        conversation.turn += 1
+        conversation.request = None
+        self._finished.append(message)
+
+    def _tempered(self, flat: Any) -> list[float]:
+        """Log-probabilities of a prompt's own tokens at the engine's temperature, from vLLM's flat rows.
+
+        A row is the token itself and, at a temperature other than 1, the whole vocabulary after it.
+        """
+        if self._temperature == 1.0:
+            return [math.nan, *flat.logprobs]
+        values = np.array(flat.logprobs) / self._temperature
+        scores = [math.nan]
+        for start, end in zip(flat.start_indices[1:], flat.end_indices[1:], strict=True):
+            scores.append(float(values[start] - np.logaddexp.reduce(values[start + 1 : end])))
+        return scores
+
+    def _check_tokens(self, tokens: Sequence[int]) -> None:
+        if any(not 0 <= token < self._vocabulary for token in tokens):
+            raise ValueError(f"a token is outside the vocabulary of {self._vocabulary}")
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """`tokens`: the context so far; `request`: what vLLM works on; `awaits`: fed, and the answer not yet
+    polled."""
+
+    key: str
+    seed: int
+    turn: int = 0
+    tokens: list[int] = field(default_factory=list)
+    request: str | None = None
+    awaits: bool = False
+
+
+def _import_vllm() -> SimpleNamespace:
+    """What is used of vLLM, imported under the settings that must precede the import.
+
+    Raises Refusal RLC0710 when vLLM is not installed or does not import.
+    """
+    if importlib.util.find_spec("vllm") is None:
+        raise Refusal("RLC0710", "vLLM is not installed", "make env-vllm")
+    # The engine lives in this process: weights are handed over as tensors, and a step is a call.
+    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    for name, value in {
+        "VLLM_NO_USAGE_STATS": "1",
+        "DO_NOT_TRACK": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_LOGGING_LEVEL": "ERROR",
+        "OMP_NUM_THREADS": "1",
+    }.items():
+        os.environ.setdefault(name, value)
+    try:
+        from vllm import EngineArgs, SamplingParams
+        from vllm.platforms import current_platform
+        from vllm.sampling_params import RequestOutputKind
+        from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
+        from vllm.v1.engine.llm_engine import LLMEngine
+    except ImportError as error:
+        raise Refusal("RLC0710", f"vLLM does not import: {error}", "make env-vllm") from error
+    return SimpleNamespace(
+        EngineArgs=EngineArgs,
+        SamplingParams=SamplingParams,
+        RequestOutputKind=RequestOutputKind,
+        LLMEngine=LLMEngine,
+        head_sizes=CPUAttentionBackend.get_supported_head_sizes() if current_platform.is_cpu() else [],
+    )
+
+
+@contextmanager
+def _process_state_kept() -> Iterator[None]:
+    """Undo what making a vLLM engine does to the process around it: it seeds all global generators, replaces
+    `torch.set_num_threads` by a warning, and adds its libraries to the LD_PRELOAD of every later child
+    process."""
+    preload, python, numbers = os.environ.get("LD_PRELOAD"), random.getstate(), np.random.get_state()
+    set_num_threads = torch.set_num_threads
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
+        torch.set_num_threads = set_num_threads
+        random.setstate(python)
+        np.random.set_state(numbers)
+        if preload is None:
+            os.environ.pop("LD_PRELOAD", None)
+        else:
+            os.environ["LD_PRELOAD"] = preload
