@@ -88,7 +88,7 @@ class Reader:
                 (f"its fields: {listed}",),
             )
         path = f"{prefix}{name}"
-        struct = _struct(info.annotation)
+        struct = struct_of(info.annotation)
         if path in out.spans and not (struct and len(head.path) > 1):
             raise self._fail("RLC0105", f"`{name}` is set twice", head.path[0].span)
         out.spans.setdefault(path, item.span if item.value is None else item.value.span)
@@ -123,7 +123,9 @@ class Reader:
             inner, *more = get_args(wanted)
             return self._convert(value, inner, [*metadata, *more], span, name)
         if origin in (types.UnionType, typing.Union):
-            return self._one_of(value, [a for a in get_args(wanted) if a is not type(None)], metadata, span, name)
+            return self._one_of(
+                value, [a for a in get_args(wanted) if a is not type(None)], metadata, span, name
+            )
         if origin is Literal:
             return self._choice(value, get_args(wanted), span, name)
         if origin in (tuple, list, frozenset, set):
@@ -133,7 +135,8 @@ class Reader:
             if fixed and len(items) != len(inner):
                 raise self._fail("RLC0201", f"`{name}` is a list of {len(inner)} values", span)
             return [
-                self._convert(v, inner[i] if fixed else inner[0], metadata, span, name) for i, v in enumerate(items)
+                self._convert(v, inner[i] if fixed else inner[0], metadata, span, name)
+                for i, v in enumerate(items)
             ]
         if wanted is bool:
             if isinstance(value, bool):
@@ -145,7 +148,9 @@ class Reader:
             return self._text(value, metadata, span, name)
         raise self._fail("RLC0201", f"`{name}` cannot be written as {static.shown(value)}", span)
 
-    def _one_of(self, value: Static, options: list[Any], metadata: list[Any], span: tree.Span, name: str) -> Any:
+    def _one_of(
+        self, value: Static, options: list[Any], metadata: list[Any], span: tree.Span, name: str
+    ) -> Any:
         for position, option in enumerate(options):
             before = len(self.report)
             try:
@@ -157,7 +162,9 @@ class Reader:
         raise AssertionError("a union has members")
 
     def _choice(self, value: Static, choices: tuple[Any, ...], span: tree.Span, name: str) -> Any:
-        given = value.name if isinstance(value, Symbol) else value.value if isinstance(value, Quantity) else value
+        given = (
+            value.name if isinstance(value, Symbol) else value.value if isinstance(value, Quantity) else value
+        )
         if given in choices and isinstance(value, (Symbol, Quantity, bool)):
             return next(c for c in choices if c == given)
         near = near_name(str(given), [str(c) for c in choices])
@@ -172,7 +179,10 @@ class Reader:
         if value.unit and value.unit != unit and not (value.unit == "%" and not unit):
             takes = f"counts {unit}" if unit else "has no unit"
             raise self._fail(
-                "RLC0305", f"`{name}` {takes}, not {value.unit}", span, f"write `{value.value:g}{unit}`" if unit else ""
+                "RLC0305",
+                f"`{name}` {takes}, not {value.unit}",
+                span,
+                f"write `{value.value:g}{unit}`" if unit else "",
             )
         if wanted is int:
             if value.value != int(value.value) or value.unit == "%":
@@ -232,14 +242,16 @@ class Reader:
                 )
             else:
                 self.report.append(
-                    Diagnostic("RLC0401", f"`{leaf}` is {words} {context[key]:g}, not {problem['input']}", span)
+                    Diagnostic(
+                        "RLC0401", f"`{leaf}` is {words} {context[key]:g}, not {problem['input']}", span
+                    )
                 )
         else:
             reason = str(context.get("error", problem["msg"]))
             self.report.append(Diagnostic("RLC0505", f"`{leaf}`: {reason}", span))
 
 
-def _struct(annotation: Any) -> type[Struct] | None:
+def struct_of(annotation: Any) -> type[Struct] | None:
     """The struct class of an annotation, if it is one (also `Struct | None`)."""
     for option in (annotation, *get_args(annotation)):
         if isinstance(option, type) and issubclass(option, Struct):

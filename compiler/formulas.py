@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from rlspec.compiler.builder import Builder, Value
+from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.elaborate import Elaborator, Failed, Scope
 from rlspec.compiler.experiment import Declared, Experiment, Formula
 from rlspec.compiler.levels import Level
@@ -59,8 +60,12 @@ class _Source:
         self.signals: dict[str, SignalPlan] = {}
         self.values: dict[str, Value] = {}
         self.used: set[str] = set()
-        self.users = [u for u in experiment.of("user").values() if env.label in u.wiring.get("serves", [env.label])]
-        self.judges = [j for j in experiment.of("judge").values() if env.label in j.wiring.get("on", [env.label])]
+        self.users = [
+            u for u in experiment.of("user").values() if env.label in u.wiring.get("serves", [env.label])
+        ]
+        self.judges = [
+            j for j in experiment.of("judge").values() if env.label in j.wiring.get("on", [env.label])
+        ]
         self.formulas = [f for f in experiment.formulas if f.on in (None, env.label)]
         self._pending: set[str] = set()
 
@@ -84,7 +89,10 @@ class _Source:
             if formula.name in self._pending:
                 circle = " -> ".join([*sorted(self._pending), formula.name])
                 raise self.elaborator.fail(
-                    "RLC0106", f"`{formula.name}` is defined by itself", formula.item.head.span, notes=[circle]
+                    "RLC0106",
+                    f"`{formula.name}` is defined by itself",
+                    formula.item.head.span,
+                    notes=[circle],
                 )
             self._pending.add(formula.name)
             try:
@@ -100,7 +108,22 @@ class _Source:
         if formula.type is None:
             return found
         what = f"{formula.kind} `{formula.name}`"
-        return self.elaborator.conform(found, formula.type, formula.expression.span, what)
+        conformed = self.elaborator.conform(found, formula.type, formula.expression.span, what)
+        return self._with_kl(conformed) if formula.kind == "reward" else conformed
+
+    def _with_kl(self, reward: Value) -> Value:
+        """A stage that places its KL in the reward takes it from every trajectory's reward, in the program itself, so
+        that groups are compared after it."""
+        stages = [d.component for d in self.experiment.of("stage").values()]
+        paid = [s.kl.coefficient for s in stages if isinstance(s, Grpo) and s.kl.place == "reward"]
+        coefficient = max(paid, default=0.0)
+        if coefficient == 0.0 or reward.level is not Level.TRAJ:
+            return reward
+        builder = self.elaborator.builder
+        kl = builder.input("kl", Level.TRAJ, "real")
+        self.signals["kl"] = SignalPlan(name="kl", level="traj", kind="real", measure="policy.kl")
+        step = builder.apply("sub", reward.step, builder.apply("mul", builder.const(coefficient), kl))
+        return Value(step, "real", Level.TRAJ, Range())
 
     def measure(self, target: str, name: str, span: tree.Span) -> Value | None:
         """`env.verified`, `turns.score`: a measure read directly."""
@@ -108,7 +131,9 @@ class _Source:
         if part is None:
             near = near_name(target, ["env", "user", *(p.label for p in self._parts())])
             if near and near != target:
-                raise self.elaborator.fail("RLC0101", f"unknown name `{target}`", span, f"did you mean `{near}`?")
+                raise self.elaborator.fail(
+                    "RLC0101", f"unknown name `{target}`", span, f"did you mean `{near}`?"
+                )
             return None
         return self._input(f"{part.label}_{name}", part, name, span)
 
@@ -217,7 +242,9 @@ class _Source:
     def _of_other_env(self, formula: Formula) -> bool:
         """A signal of a judge or user that is declared, but does not serve this environment."""
         node = formula.expression
-        if formula.kind != "signal" or not (isinstance(node, tree.Member) and isinstance(node.target, tree.Name)):
+        if formula.kind != "signal" or not (
+            isinstance(node, tree.Member) and isinstance(node.target, tree.Name)
+        ):
             return False
         declared = {label for kind in ("user", "judge", "env") for label in self.experiment.of(kind)}
         return node.target.value in declared and self._part(node.target.value) is None

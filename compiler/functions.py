@@ -71,7 +71,10 @@ def _options(e: Elaborator, node: tree.Call, scope: Scope, allowed: dict[str, An
         if key not in allowed:
             near = near_name(key, allowed)
             raise e.fail(
-                "RLC0205", f"unknown option `{key}`", argument.name.span, f"did you mean `{near}`?" if near else ""
+                "RLC0205",
+                f"unknown option `{key}`",
+                argument.name.span,
+                f"did you mean `{near}`?" if near else "",
             )
         choices = allowed[key]
         if isinstance(choices, tuple):
@@ -102,7 +105,9 @@ def _reducer(name: str) -> Function:
         value = e.boolean(subject.value, scope) if logical else e.number(subject.value, scope)
         axes = _axes(e, subject, name, value)
         _contiguous(e, axes, value, subject, name)
-        options = _options(e, node, scope, {"empty": 0.0} if name in ("mean", "min", "max", "first", "last") else {})
+        options = _options(
+            e, node, scope, {"empty": 0.0} if name in ("mean", "min", "max", "first", "last") else {}
+        )
         args = [value.step]
         inner = value.range
         if subject.where is not None:
@@ -167,7 +172,9 @@ def _contiguous(e: Elaborator, axes: list[Level], value: Value, subject: tree.Ar
         raise e.fail("RLC0302", "pooled axes must be neighbours", spans, "e.g. over (traj, turn)")
 
 
-def narrowed(reach: Range, subject: tree.Expression, where: tree.Expression, e: Elaborator, scope: Scope) -> Range:
+def narrowed(
+    reach: Range, subject: tree.Expression, where: tree.Expression, e: Elaborator, scope: Scope
+) -> Range:
     """`x where x in {...}` leaves only the listed values."""
     same = isinstance(where, tree.Binary) and where.op in ("in", "==")
     if not same or e.value(where.left, scope).step != e.value(subject, scope).step:  # type: ignore[union-attr]
@@ -188,10 +195,9 @@ def _normaliser(name: str) -> Function:
         if subject.where is not None:
             raise e.fail("RLC0205", f"`{name}` takes no `where`", subject.where.span)
         aligned = subject.align is not None
-        if aligned and (subject.align.value != "turn" or axes != [Level.TRAJ] or value.level is not Level.TURN):  # type: ignore[union-attr]
-            raise e.fail(
-                "RLC0302", "only turn values can be aligned: `x over traj align turn`", subject.span
-            )
+        fits = axes == [Level.TRAJ] and value.level is Level.TURN
+        if subject.align is not None and not (fits and subject.align.value == "turn"):
+            raise e.fail("RLC0302", "only turn values can be aligned: `x over traj align turn`", subject.span)
         if not aligned and axes[-1] < value.level and axes[-1] >= Level.TRAJ:
             raise e.fail(
                 "RLC0304",
@@ -238,7 +244,9 @@ def _scan(name: str) -> Function:
         discount = next((a for a in node.arguments if a.name and a.name.value == "discount"), None)
         _options(e, node, scope, {"discount": 1.0})
         factor = e.number(discount.value, scope) if discount else e.constant(1.0)
-        step = e.builder.apply("scan", value.step, factor.step, level=value.level, fn=name, axis=AXES[axes[0]])
+        step = e.builder.apply(
+            "scan", value.step, factor.step, level=value.level, fn=name, axis=AXES[axes[0]]
+        )
         low, high = (-INF if value.range.low < 0 else 0.0), (INF if value.range.high > 0 else 0.0)
         return Value(step, "real", value.level, Range(low, high))
 
@@ -259,7 +267,9 @@ def _gae(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
     lifted = reward.step
     if reward.level < value.level:
         lifted = e.builder.apply("add", reward.step, e.builder.apply("mul", value.step, e.builder.const(0.0)))
-    step = e.builder.apply("gae", lifted, value.step, gamma.step, lam.step, level=value.level, axis=AXES[axes[0]])
+    step = e.builder.apply(
+        "gae", lifted, value.step, gamma.step, lam.step, level=value.level, axis=AXES[axes[0]]
+    )
     return Value(step, "real", value.level, Range())
 
 
@@ -268,18 +278,18 @@ def _gae(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
 
 def _clip(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
     value, low, high = _plain(e, node, scope, 3, "clip")
-    bounds = e.builder.constant(low.step), e.builder.constant(high.step)
-    if bounds[0] is None or bounds[1] is None or bounds[0] > bounds[1]:
+    least, most = e.builder.constant(low.step), e.builder.constant(high.step)
+    if least is None or most is None or least > most:
         raise e.fail("RLC0206", "the bounds of `clip` are constants, low <= high", node.span)
-    if value.range.low >= bounds[0] and value.range.high <= bounds[1]:
+    if value.range.low >= least and value.range.high <= most:
         e.warn(
             "RLC0403",
-            f"this clip to [{number_text(bounds[0])}, {number_text(bounds[1])}] can never bind",
+            f"this clip to [{number_text(least)}, {number_text(most)}] can never bind",
             node.span,
             [f"what it clips already lies in {value.range}"],
         )
     step = e.builder.apply("clip", value.step, low.step, high.step)
-    return Value(step, "real", value.level, value.range.clipped(*bounds))
+    return Value(step, "real", value.level, value.range.clipped(least, most))
 
 
 def _indicator(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
@@ -320,7 +330,9 @@ def _by(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
         raise e.fail("RLC0205", "`by` takes an enumerated value, then one number per choice", node.span)
     subject = e.value(node.arguments[0].value, scope)
     if subject.base != "enum":
-        raise e.fail("RLC0201", f"an enumerated value was expected, this is {subject.base}", node.arguments[0].span)
+        raise e.fail(
+            "RLC0201", f"an enumerated value was expected, this is {subject.base}", node.arguments[0].span
+        )
     table: dict[str, Value] = {}
     for argument in node.arguments[1:]:
         if argument.name is None or argument.name.value not in subject.choices:
@@ -346,11 +358,13 @@ def _sourced(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
 PROVENANCE = ("reported", "assumed", "chosen")
 
 FUNCTIONS: dict[str, Function] = {
-    **{name: _reducer(name) for name in ("sum", "mean", "min", "max", "any", "all", "count", "first", "last")},
+    **{
+        name: _reducer(name) for name in ("sum", "mean", "min", "max", "any", "all", "count", "first", "last")
+    },
     **{name: _normaliser(name) for name in ("zscore", "center", "rank")},
     **{name: _scan(name) for name in ("suffix_sum", "prefix_sum")},
     **{name: _axis_function(name) for name in ("num", "index")},
-    **{name: _sourced for name in PROVENANCE},
+    **dict.fromkeys(PROVENANCE, _sourced),
     "gae": _gae,
     "clip": _clip,
     "indicator": _indicator,
@@ -361,4 +375,3 @@ FUNCTIONS: dict[str, Function] = {
     "log": _scalar("log", lambda r: Range()),
     "sqrt": _scalar("sqrt", lambda r: Range(0.0, INF)),
 }
-

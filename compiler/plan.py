@@ -17,7 +17,6 @@ from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.program import LevelName, Program
 
-FORMAT = "rlspec.plan/1"
 
 
 class _Part(BaseModel):
@@ -145,7 +144,7 @@ class BudgetPlan(_Part):
 class Plan(_Part):
     """See the module."""
 
-    format: Literal["rlspec.plan/1"] = FORMAT
+    format: Literal["rlspec.plan/1"] = "rlspec.plan/1"
     name: str
     title: str
     seed: int

@@ -10,7 +10,7 @@ their own count is a mean (see `rlspec.compiler.elaborate`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 INF = math.inf
@@ -95,9 +95,13 @@ class Range:
     def clipped(self, low: float, high: float) -> Range:
         return Range(min(max(self.low, low), high), max(min(self.high, high), low))
 
-    def _combine(self, other: Range, op, low: float, high: float) -> Range:  # type: ignore[no-untyped-def]
+    def _combine(self, other: Range, op: Callable[[float, float], float], low: float, high: float) -> Range:
         values = None
-        if self.values is not None and other.values is not None and len(self.values) * len(other.values) <= 64:
+        if (
+            self.values is not None
+            and other.values is not None
+            and len(self.values) * len(other.values) <= 64
+        ):
             values = frozenset(op(a, b) for a in self.values for b in other.values)
         low, high = (-INF if math.isnan(low) else low), (INF if math.isnan(high) else high)
         return Range(low, high, values)

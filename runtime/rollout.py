@@ -18,7 +18,16 @@ from rlspec.runtime.policies.chat import Piece, Renderer
 from rlspec.runtime.record.ledger import Ledger
 from rlspec.runtime.record.trajectory import Finish, Trajectory
 from rlspec.runtime.streams import derived_seed, stream
-from rlspec.runtime.worlds.protocol import InfraFailure, Judge, Message, Session, Task, Users, UserSession, World
+from rlspec.runtime.worlds.protocol import (
+    InfraFailure,
+    Judge,
+    Message,
+    Session,
+    Task,
+    Users,
+    UserSession,
+    World,
+)
 from rlspec.runtime.worlds.registry import judges_of, user_of, world_of
 
 
@@ -179,7 +188,14 @@ class Roller:
         """Measure, judge, close. A judge that fails beyond its retries makes the trajectory a failed one."""
         job, source = talk.job, talk.desk.source
         out = Trajectory(
-            job.key, job.env, talk.task.id, job.group, talk.ledger, talk.dialogue, finish=finish, failure=failure
+            job.key,
+            job.env,
+            talk.task.id,
+            job.group,
+            talk.ledger,
+            talk.dialogue,
+            finish=finish,
+            failure=failure,
         )
         try:
             if failure is None:

@@ -95,6 +95,16 @@ class HfEngine:
         """How many conversations may be open at once."""
         return self._capacity
 
+    def configure(self, temperature: float, max_new_tokens: int) -> None:
+        """Sampling settings of the messages that are asked for from now on.
+
+        Raises:
+            ValueError: a number is out of range.
+        """
+        if max_new_tokens < 1 or not temperature > 0:
+            raise ValueError("max_new_tokens >= 1 and temperature > 0 are needed")
+        self._temperature, self._max_new = float(temperature), max_new_tokens
+
     def load_weights(self, state: Mapping[str, Any], version: int) -> None:
         """Replace all weights. States that older weights cached are dropped and read again.
 

@@ -54,6 +54,9 @@ class Engine(Protocol):
     def capacity(self) -> int:
         """How many conversations may be open at once."""
 
+    def configure(self, temperature: float, max_new_tokens: int) -> None:
+        """Sampling settings of the messages that are asked for from now on."""
+
     def load_weights(self, state: Mapping[str, Any], version: int) -> None:
         """Replace all weights (Hugging Face parameter names -> torch tensors); cached state of older weights that
         would make later log-probabilities wrong is dropped or recomputed."""

@@ -42,6 +42,9 @@ class Executor(Protocol):
             Refusal: what the role refused; RLC0708 when its process died or its deadline passed.
         """
 
+    def peak_memory(self) -> int:
+        """Bytes of all processes of the graph at their largest, added up."""
+
 
 def executor_for(name: str, plan: Plan) -> Executor:
     """`ray` or `local`."""

@@ -1,0 +1,79 @@
+"""`rlc compile`: a spec as a plan, with what a reader wants to know of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from rlspec.compiler.plan import Plan
+
+
+@click.command("compile")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the plan here.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a param.")
+@click.option("--seed", type=click.IntRange(0), help="The run's seed.")
+@click.option(
+    "--emit", type=click.Choice(["kernels", "plan"]), help="Print the generated kernels, or the plan."
+)
+def compile_(
+    file: Path, output: Path | None, settings: tuple[str, ...], seed: int | None, emit: str | None
+) -> None:
+    """Validate FILE, lower it to a plan, and print stages, edges, ranges and budget."""
+    from rlspec.cli.specs import sound
+
+    plan = sound(file, settings, seed).plan
+    assert plan is not None
+    if output is not None:
+        from rlspec.runtime.record.durable import write_file
+
+        write_file(output, plan_text(plan).encode())
+    if emit == "kernels":
+        from rlspec.compiler.kernels import source
+
+        for entry in plan.sources:
+            click.echo(f"# ---- {entry.env}\n{source(entry.program)}")
+    elif emit == "plan":
+        click.echo(plan_text(plan), nl=False)
+    else:
+        click.echo(overview(plan))
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan's JSON, indented, with its digest first for readers."""
+    body = plan.model_dump(mode="json")
+    return json.dumps({"digest": plan.digest, **body}, indent=1, ensure_ascii=True) + "\n"
+
+
+def overview(plan: Plan) -> str:
+    """The plan in a few lines."""
+    lines = [f"{plan.name}  {plan.digest[:19]}  seed {plan.seed}", "", "stages"]
+    for stage, budget in zip(plan.stages, plan.budget, strict=True):
+        start = f"from {stage.policy_from}" if stage.policy_from else "from the policy as declared"
+        lines.append(f"  {stage.label:<12} {stage.name:<9} {start}")
+        per = "in all" if stage.name == "evaluate" else "per step"
+        lines.append(
+            f"  {'':<12} {budget.steps} step{'s' * (budget.steps != 1)}; {per} {budget.trajectories} trajectories, "
+            f"at most {budget.tokens:,} tokens"
+            + (f", {budget.user_replies:,} user replies" if budget.user_replies else "")
+            + (f", {budget.judge_calls:,} judge calls" if budget.judge_calls else "")
+        )
+    lines += ["", "edges"]
+    lines += [f"  {edge.source} -> {edge.target}  ({edge.what})" for edge in plan.graph.edges]
+    lines += ["", "workers"]
+    for number, bundle in enumerate(plan.graph.bundles):
+        roles = ", ".join(role.name for role in plan.graph.roles if role.bundle == number)
+        lines.append(
+            f"  {number}: {roles}  ({bundle.cpus:g} CPU, {bundle.gpus:g} GPU, {bundle.threads} thread)"
+        )
+    lines += ["", "formulas"]
+    for source in plan.sources:
+        lines.append(f"  on {source.env} ({source.share:.0%} of the tasks)")
+        for name, text in source.formulas.items():
+            lines.append(f"    {name} : {source.ranges[name]}")
+            lines.append(f"      = {text}")
+    return "\n".join(lines)

@@ -1,0 +1,56 @@
+"""What the commands share: reading a spec with its settings, printing its diagnostics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from rlspec.compiler.check import Checked, check, settings_of
+from rlspec.dsl.diagnostics import Diagnostic, SpecError, render
+from rlspec.dsl.parser import read
+
+
+def pairs(settings: Sequence[str]) -> dict[str, str]:
+    """`name=value` options as a mapping.
+
+    Raises:
+        click.BadParameter: one has no `=`.
+    """
+    out = {}
+    for setting in settings:
+        name, sign, value = setting.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise click.BadParameter(f"--set takes name=value, not {setting!r}")
+        out[name.strip()] = value.strip()
+    return out
+
+
+def checked(path: Path, settings: Sequence[str] = (), seed: int | None = None) -> Checked:
+    """Read and check a spec.
+
+    Raises:
+        SpecError: the file cannot be read, or a setting does not parse.
+    """
+    return check(read(path), settings_of(pairs(settings)), seed)
+
+
+def sound(path: Path, settings: Sequence[str] = (), seed: int | None = None) -> Checked:
+    """A spec without errors; its warnings are printed.
+
+    Raises:
+        SpecError: every error and warning of the spec.
+    """
+    found = checked(path, settings, seed)
+    if found.errors:
+        raise SpecError([_placed(d, found) for d in found.diagnostics])
+    for warning in found.diagnostics:
+        click.echo(render(warning, found.source), err=True)
+    return found
+
+
+def _placed(diagnostic: Diagnostic, found: Checked) -> Diagnostic:
+    from dataclasses import replace
+
+    return diagnostic if diagnostic.source is not None else replace(diagnostic, source=found.source)

@@ -1,0 +1,228 @@
+"""The trainer role: one data-parallel rank of the learner, and what it needs around it (policy, demonstrations)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlspec.compiler.catalog.policies import Tiny
+from rlspec.compiler.catalog.shop import AgendaUser, Shop
+from rlspec.compiler.catalog.stages import Grpo, Optimised, Sft
+from rlspec.compiler.plan import Plan
+from rlspec.runtime.learning.learner import Learner, Optimisation, Precision
+from rlspec.runtime.learning.loss import Clipped, Denominators, Likelihood, Objective, Sums, merge, per_token
+from rlspec.runtime.learning.rows import Row, demonstration, shards
+from rlspec.runtime.policies import tiny
+from rlspec.runtime.policies.chat import Dialogue, Renderer
+from rlspec.runtime.policies.loading import load, resolve_device
+from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.streams import derived_seed
+
+Part = dict[str, Any]
+"""One rank's share of an update: {"gradient": name -> tensor, "sums": metric sums}."""
+
+PROBE_TOKENS = 24
+
+
+class TrainerRole:
+    """See the module. `prepare` comes before everything that learns."""
+
+    def __init__(self, plan: Plan, rank: int) -> None:
+        self.plan, self.rank = plan, rank
+        self.ranks = sum(role.role == "trainer" for role in plan.graph.roles)
+        self._stages = {stage.label: stage.component() for stage in plan.stages}
+        self._learner: Learner | None = None
+        self._directory = ""
+        self._demonstrations: list[Row] = []
+        self._reference: Learner | None = None
+
+    # --------------------------------------------------------------------------------------------- the policy
+
+    def demonstrate(self, label: str, count: int) -> list[Dialogue]:
+        """This rank's share of a stage's demonstrations (and held-out ones): `count` dialogues."""
+        from rlspec.runtime.worlds.shop import make_world
+        from rlspec.runtime.worlds.shop.oracles import demonstrations
+
+        source = self.plan.sources[0]
+        world, user = (
+            self.plan.labelled(source.env).component(),
+            self.plan.labelled(source.user or "").component(),
+        )
+        stage = self._stages.get(label)
+        if not (isinstance(world, Shop) and isinstance(user, AgendaUser)):
+            raise Refusal(
+                "RLC0601", f"nobody demonstrates `{source.env}` here", "start from a trained policy"
+            )
+        mixture = stage.mixture if isinstance(stage, Sft) else Sft().mixture
+        seed = derived_seed(self.plan.seed, "demonstrations", label, self.rank)
+        made, shown = make_world(world), demonstrations(world, user, mixture, count, seed)
+        return [Dialogue(made.system, made.tools, demo.messages) for demo in shown]
+
+    def build_policy(self, directory: str, dialogues: Sequence[list[Dialogue]]) -> None:
+        """Make the embedded policy's folder from the demonstrations' text."""
+        config = self.plan.policy.component()
+        assert isinstance(config, Tiny)
+        tiny.build(config, [d for share in dialogues for d in share], Path(directory), self.plan.seed)
+
+    def prepare(self, directory: str) -> None:
+        """Load the policy's folder into this rank's learner."""
+        fields = self.plan.policy.fields
+        model, tokenizer = load(Path(directory), "float32", fields["device"])
+        self._directory, self.renderer = directory, Renderer(tokenizer)
+        self.device = resolve_device(fields["device"])
+        first = next((s for s in self._stages.values() if isinstance(s, Optimised)), None)
+        optimisation = Optimisation.of(first if first is not None else Grpo(), 1)
+        precision: Precision = "float32" if fields["precision"] == "float32" else "bfloat16"
+        self._learner = Learner(model, optimisation, str(self.device), precision)
+
+    @property
+    def learner(self) -> Learner:
+        if self._learner is None:
+            raise RuntimeError("trainer role used before `prepare`")
+        return self._learner
+
+    def save_policy(self, directory: str) -> None:
+        """The policy as it is, in Hugging Face layout."""
+        self.learner.model.save_pretrained(directory)
+        self.renderer.tokenizer.save_pretrained(directory)
+
+    # ----------------------------------------------------------------------------------------- the cold start
+
+    def hold_demonstrations(
+        self, dialogues: Sequence[list[Dialogue]]
+    ) -> tuple[int, list[int], list[int], float]:
+        """Render all demonstrations to rows and keep them, so that steps name them by number.
+
+        Returns:
+            How many there are; the token ids they use beside the template's (what copying is learned on); the marker
+            between copies; mean tokens of one.
+        """
+        self._demonstrations = []
+        used: set[int] = set()
+        for dialogue in (d for share in dialogues for d in share):
+            tokens: list[int] = []
+            mask: list[bool] = []
+            for piece in self.renderer.dialogue(dialogue):
+                tokens += piece.tokens
+                mask += [piece.kind == "agent"] * len(piece.tokens)
+                if piece.kind != "system":
+                    used.update(piece.tokens)
+            self._demonstrations.append(demonstration(tokens, mask))
+        stop = self.renderer.stop_token
+        alphabet = sorted(used - set(self.renderer.tokenizer.all_special_ids) - {stop})
+        lengths = np.mean([len(row) for row in self._demonstrations])
+        return len(self._demonstrations), alphabet, [stop, stop], float(lengths)
+
+    def restart(self, attempt: int) -> None:
+        """Random weights of an attempt: those of the policy's folder first, then others."""
+        from transformers import AutoConfig, AutoModelForCausalLM
+
+        if attempt == 0 or not isinstance(self.plan.policy.component(), Tiny):
+            model, _ = load(Path(self._directory), "float32", "cpu")
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(derived_seed(self.plan.seed, "policy", "weights", attempt))
+                model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(self._directory))
+        self.learner.load_weights(model.state_dict())
+
+    def begin(self, optimisation: Optimisation) -> None:
+        """A fresh optimiser and schedule."""
+        self.learner.begin(optimisation)
+
+    def imitate(self, items: Sequence[int] | Sequence[Row]) -> Part:
+        """This rank's part of one step of imitation, on demonstrations by number or on rows."""
+        rows = self._rows(items)
+        return self._part(shards(rows, self.ranks)[self.rank], Likelihood(), Denominators.of(rows))
+
+    def measure(self, items: Sequence[int] | Sequence[Row]) -> Sums:
+        """This rank's sums of the loss on its share of these rows, without learning."""
+        mine = shards(self._rows(items), self.ranks)[self.rank]
+        return self.learner.measure(mine, Likelihood()) if mine else {"tokens": 0.0, "nll": 0.0}
+
+    def _rows(self, items: Sequence[Any]) -> list[Row]:
+        return [self._demonstrations[i] if isinstance(i, int) else i for i in items]
+
+    # --------------------------------------------------------------------------------------- policy gradient
+
+    def begin_stage(self, label: str) -> None:
+        """Start a training stage: a fresh optimiser, and the policy to stay near to where a KL is declared."""
+        stage = self._stages[label]
+        assert isinstance(stage, Grpo)
+        self.learner.begin(Optimisation.of(stage, stage.steps, stage.updates_per_step))
+        if stage.kl.coefficient > 0:
+            self._keep_reference(self.learner.weights())
+
+    def _keep_reference(self, weights: Mapping[str, Tensor]) -> None:
+        model, _ = load(Path(self._directory), "float32", str(self.device))
+        self._reference = Learner(model, self.learner.optimisation, str(self.device), self.learner.precision)
+        self._reference.load_weights(weights)
+
+    def reference_weights(self) -> dict[str, Tensor]:
+        """Weights of the reference policy, empty without one: part of a checkpoint."""
+        return self._reference.weights() if self._reference is not None else {}
+
+    def reference_logprobs(self, sequences: Sequence[Any], temperature: float) -> list[Any]:
+        """The reference policy's log-probabilities (nats) of sequences of tokens, (T,) each."""
+        assert self._reference is not None
+        return self._reference.logprobs(sequences, temperature)
+
+    def gradients(self, label: str, rows: Sequence[Row], denominators: Denominators) -> Part:
+        """This rank's part of an update: the rows of its shard, denominators of the whole update."""
+        stage = self._stages[label]
+        assert isinstance(stage, Grpo)
+        return self._part(rows, Clipped.of(stage), denominators)
+
+    def _part(self, rows: Sequence[Row], objective: Objective, denominators: Denominators) -> Part:
+        gradient, sums = self.learner.gradients(rows, objective, denominators)
+        return {"gradient": gradient, "sums": sums}
+
+    def apply(self, parts: Sequence[Part]) -> dict[str, float]:
+        """Add all ranks' parts in order and take the step; metrics per token of the whole update."""
+        applied = self.learner.apply([part["gradient"] for part in parts])
+        return per_token(merge([part["sums"] for part in parts])) | applied
+
+    # -------------------------------------------------------------------------------------- weights and state
+
+    def weights(self) -> dict[str, Tensor]:
+        """All weights, by Hugging Face name."""
+        return self.learner.weights()
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Replace all weights; the optimiser is left as it is."""
+        self.learner.load_weights(weights)
+
+    def probe(self, temperature: float = 1.0) -> tuple[list[int], list[float]]:
+        """A fixed short sequence and its log-probabilities (nats) under the weights as they are."""
+        size = len(self.renderer.tokenizer)
+        tokens = [(7 + 31 * i) % size for i in range(PROBE_TOKENS)]
+        return tokens, [float(v) for v in self.learner.logprobs([tokens], temperature)[0]]
+
+    def checksum(self) -> str:
+        """SHA-256 of the weights' bytes: equal on all ranks after every update."""
+        import hashlib
+
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.learner.weights().items()):
+            digest.update(name.encode())
+            digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Everything that a checkpoint needs of the learner."""
+        tensors, notes = self.learner.state()
+        return tensors | {f"reference/{n}": t for n, t in self.reference_weights().items()}, notes
+
+    def load_state(self, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
+        """Continue from `state()`."""
+        reference = {
+            n.removeprefix("reference/"): t for n, t in tensors.items() if n.startswith("reference/")
+        }
+        own = {n: t for n, t in tensors.items() if not n.startswith("reference/")}
+        self.learner.load_state(own, notes)
+        if reference:
+            self._keep_reference(reference)

@@ -1,0 +1,46 @@
+"""Launching: from a plan to a finished run directory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from rlspec.compiler.plan import Plan
+from rlspec.runtime.graph.executor import executor_for
+from rlspec.runtime.record.directory import RunDirectory
+from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.run import Reporter, Run
+from rlspec.runtime.worlds.registry import runnable
+
+
+def launch(
+    plan: Plan,
+    resolved: str,
+    path: Path,
+    executor: str,
+    reporter: Reporter,
+    *,
+    resume: bool = False,
+    spec: Path | None = None,
+) -> dict[str, Any]:
+    """Run a plan in a directory; the report.
+
+    Raises:
+        Refusal: it cannot be run, or not here; nothing was lost or half-written.
+        rlspec.runtime.run.Interrupted: the user asked to stop; it can be gone on with.
+    """
+    runnable(plan)
+    if resume:
+        directory = RunDirectory.open(path, plan.digest)
+        finished = directory.report()
+        if finished is not None:
+            directory.close()
+            raise Refusal(
+                "RLC0705", f"{path} is finished: there is nothing to resume", f"look at it: rlc show {path}"
+            )
+    else:
+        text = json.dumps(plan.model_dump(mode="json"), indent=1) + "\n"
+        directory = RunDirectory.create(path, text, plan.digest, resolved, spec=spec)
+    with directory, executor_for(executor, plan) as graph:
+        return Run(plan, directory, graph, reporter).execute()

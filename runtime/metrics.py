@@ -1,0 +1,82 @@
+"""Metrics of trajectories: deterministic numbers that say what a step or an evaluation was like."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import comb, fsum
+
+from rlspec.compiler.plan import Plan
+from rlspec.runtime.record.trajectory import Trajectory
+
+FINISHES = ("user_done", "transferred", "turn_limit", "context_limit")
+
+
+def mean(values: Iterable[float]) -> float:
+    """The mean, 0 of nothing; exactly rounded, so that the order does not matter."""
+    listed = list(values)
+    return fsum(listed) / len(listed) if listed else 0.0
+
+
+def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Success, rewards with their terms, dead groups, lengths, how talks ended, and the means of all measures.
+
+    `success` is the share whose env says `verified`; `dead_groups` the share of groups whose rewards are all equal
+    (no advantage comes from them); `failed` the share that the machinery lost, which counts nowhere else.
+    """
+    sound = [t for t in trajectories if t.failure is None]
+    out = {
+        "trajectories": float(len(sound)),
+        "failed": 1 - len(sound) / len(trajectories) if trajectories else 0.0,
+        "success": mean(float(t.measures.get(f"{t.env}.verified", 0)) for t in sound),
+    }
+    for source in plan.sources:
+        prefix = "" if len(plan.sources) == 1 else f"{source.env}."
+        own = [t for t in sound if t.env == source.env]
+        scored = [t for t in own if source.reward in t.scores]
+        if scored:
+            out[f"{prefix}reward"] = mean(_total(t.scores[source.reward]) for t in scored)
+            for term in source.terms:
+                out[f"{prefix}{term.output}"] = mean(_total(t.scores[term.output]) for t in scored)
+            groups: dict[int, set[float]] = defaultdict(set)
+            for t in scored:
+                groups[t.group].add(_total(t.scores[source.reward]))
+            out[f"{prefix}dead_groups"] = mean(float(len(values) == 1) for values in groups.values())
+    out["turns"] = mean(float(t.ledger.turns) for t in sound)
+    out["tokens"] = mean(float(len(t.ledger)) for t in sound)
+    out["agent_tokens"] = mean(float(sum(s.stop - s.start for s in t.ledger.turn_slices())) for t in sound)
+    for finish in FINISHES:
+        out[f"finish.{finish}"] = mean(float(t.finish == finish) for t in sound)
+    out |= _measures(sound)
+    return out
+
+
+def _total(value: float | list[float]) -> float:
+    """A trajectory's value, or the sum of its turns' values."""
+    return fsum(value) if isinstance(value, list) else float(value)
+
+
+def _measures(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Means of every numeric measure; of turn measures, the mean over all turns."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for trajectory in trajectories:
+        for name, value in trajectory.measures.items():
+            if isinstance(value, list):
+                found[name] += [float(v) for v in value]
+            elif not isinstance(value, str):
+                found[name].append(float(value))
+    return {name: mean(values) for name, values in sorted(found.items())}
+
+
+def pass_at(trajectories: Sequence[Trajectory], ks: Sequence[int]) -> dict[str, float]:
+    """pass^k: the chance that k trials of one task all succeed, mean over tasks of C(c, k) / C(n, k) for c successes in
+    n trials (Yao et al. 2024, tau-bench, section 3). Trials that the machinery lost are left out; tasks with fewer than
+    k trials left do not count for that k."""
+    trials: dict[str, list[bool]] = defaultdict(list)
+    for t in trajectories:
+        if t.failure is None:
+            trials[t.task].append(bool(t.measures.get(f"{t.env}.verified", 0)))
+    return {
+        f"pass^{k}": mean(comb(sum(v), k) / comb(len(v), k) for v in trials.values() if len(v) >= k)
+        for k in ks
+    }

@@ -1,0 +1,151 @@
+"""A training stage: rollouts, scores, updates, weights back to the engines, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rlspec.compiler.catalog.stages import Grpo
+from rlspec.runtime.evaluation import Evaluation
+from rlspec.runtime.graph.scorer_role import Scored
+from rlspec.runtime.learning.loss import Denominators, kl_of_trajectory
+from rlspec.runtime.learning.rows import Row, live, parts, sampled, shards
+from rlspec.runtime.record.trajectory import Trajectory
+from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.rollout import Job
+from rlspec.runtime.schedule import evaluations_within
+from rlspec.runtime.streams import stream
+
+if TYPE_CHECKING:
+    from rlspec.runtime.run import Run
+
+
+class TrainingStage:
+    """One `grpo` stage of a run."""
+
+    def __init__(self, run: Run, label: str) -> None:
+        self.run_, self.label = run, label
+        found = next(s for s in run.plan.stages if s.label == label).component()
+        assert isinstance(found, Grpo)
+        self.stage = found
+
+    def run(self) -> None:
+        """All steps that are not done yet."""
+        run, stage = self.run_, self.stage
+        run.reporter.begin(self.label, stage.steps)
+        if run.at.step == 0:
+            run.executor.get([run.executor.call(t, "begin_stage", self.label) for t in run.trainers])
+            run.sync_weights()
+        while run.at.step < stage.steps:
+            step = run.at.step
+            metrics = self._step(step)
+            run.at.step += 1
+            run.log(metrics)
+            due = (
+                stage.evaluate_every and run.at.step % stage.evaluate_every == 0 and run.at.step < stage.steps
+            )
+            for label in evaluations_within(run.plan, self.label) if due else []:
+                Evaluation(run, label).run(self.label, "after", run.at.step)
+            if run.at.step % stage.checkpoint_every == 0 or run.asked_to_stop:
+                run.ranks_agree()
+                run.checkpoint(f"{self.label}-{run.at.step:06d}")
+                run.stop_if_asked()
+
+    def _step(self, step: int) -> dict[str, Any]:
+        run = self.run_
+        with run.clock.phase("rollout"):
+            shares = run.rollout(self.jobs(step), self.stage.temperature, self.stage.max_new_tokens)
+        if self.stage.kl.coefficient > 0 and self.stage.kl.place == "reward":
+            shares = self._with_kl(shares)
+        with run.clock.phase("score"):
+            scored: Scored = run.executor.get(run.executor.call("scorer", "score", shares))
+        with run.clock.phase("record"):
+            run.directory.write_trajectories(self.label, step, scored.trajectories)
+        if not scored.rows:
+            reasons = sorted({t.failure or "" for t in scored.trajectories})
+            raise Refusal("RLC0708", f"every trajectory of step {step} failed: {'; '.join(reasons[:3])}")
+        update = self._update(scored.rows)
+        run.sync_weights()
+        return {"stage": self.label, "step": step, **scored.metrics, **update}
+
+    def jobs(self, step: int) -> list[Job]:
+        """The step's conversations: fresh tasks of the training split, each a group of its own."""
+        run, stage = self.run_, self.stage
+        sources = run.plan.sources
+        shares = [source.share for source in sources]
+        chosen = stream(run.plan.seed, self.label, "mix", step).choice(
+            len(sources), stage.tasks_per_step, p=shares
+        )
+        return [
+            Job(
+                key=f"{self.label}/{step}/{position}/{rollout}",
+                env=sources[int(source)].env,
+                split="train",
+                task=step * stage.tasks_per_step + position,
+                group=position,
+                phrasing="train",
+            )
+            for position, source in enumerate(chosen)
+            for rollout in range(stage.group)
+        ]
+
+    # ------------------------------------------------------------------------------------------------- updates
+
+    def _update(self, rows: list[Row]) -> dict[str, float]:
+        """The step's optimiser steps, over disjoint parts of whole groups. A part without an advantage is skipped."""
+        run, stage = self.run_, self.stage
+        found: list[dict[str, float]] = []
+        for part in parts(rows, stage.updates_per_step):
+            denominators = Denominators.of(part)
+            kept = live(part) if stage.on_dead_groups == "skip" else part
+            if not kept:
+                continue
+            if stage.kl.coefficient > 0 and stage.kl.place == "loss":
+                kept = self._with_reference(kept)
+            with run.clock.phase("learn"):
+                dealt = shards(kept, len(run.trainers))
+                call = run.executor.call
+                gradients = [
+                    call(trainer, "gradients", self.label, mine, denominators)
+                    for trainer, mine in zip(run.trainers, dealt, strict=True)
+                ]
+                applied = [call(trainer, "apply", gradients) for trainer in run.trainers]
+                found.append(run.executor.get(applied)[0])
+            run.at.updates += 1
+        out = {"updates": float(len(found))}
+        for name in sorted({name for metrics in found for name in metrics}):
+            values = [metrics[name] for metrics in found if name in metrics]
+            out[name] = max(values) if name.startswith("max_") else sum(values) / len(values)
+        return out
+
+    def _reference(self, sequences: Sequence[Any]) -> list[Any]:
+        """The reference policy's log-probabilities, the work dealt to all ranks."""
+        run = self.run_
+        ranks = len(run.trainers)
+        with run.clock.phase("reference"):
+            dealt = run.executor.get(
+                [
+                    run.executor.call(
+                        t, "reference_logprobs", list(sequences[r::ranks]), self.stage.temperature
+                    )
+                    for r, t in enumerate(run.trainers)
+                ]
+            )
+        found: list[Any] = [None] * len(sequences)
+        for rank, share in enumerate(dealt):
+            found[rank::ranks] = share
+        return found
+
+    def _with_reference(self, rows: list[Row]) -> list[Row]:
+        found = self._reference([row.tokens_T for row in rows])
+        return [replace(row, reference_T=logprobs) for row, logprobs in zip(rows, found, strict=True)]
+
+    def _with_kl(self, shares: Any) -> list[Any]:
+        """Measure every trajectory's KL to the reference, which its reward then pays for."""
+        trajectories: list[list[Trajectory]] = self.run_.executor.get(shares)
+        flat = [t for share in trajectories for t in share if t.failure is None]
+        rows = [sampled(t.ledger, [0.0] * int(t.ledger.mask().sum()), t.group) for t in flat]
+        for trajectory, row in zip(flat, self._with_reference(rows), strict=True):
+            trajectory.measures["policy.kl"] = kl_of_trajectory(row, self.stage.kl.estimator)
+        return [self.run_.executor.share(share) for share in trajectories]
