@@ -20,7 +20,7 @@ from pathlib import Path
 VOCABULARY, PROMPT, ANSWER = 151_936, 60, 90
 ALLOWED_GROWTH_GB = 0.3
 PUBLISHED_TRL_GB = {16: 3.5, 32: 5.3}
-"""TRL's GRPOTrainer on the same sizes, from the requirement; this script does not run it."""
+"""Peaks reported for TRL's GRPOTrainer at these sizes; this script does not run it."""
 
 
 def peak_gb() -> float:

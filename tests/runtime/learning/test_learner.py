@@ -302,6 +302,17 @@ def test_the_first_update_of_a_policy_on_its_own_samples_has_ratio_one(make_mode
     assert metrics["ratio"] == pytest.approx(1.0, abs=1e-5)
 
 
+def test_an_update_makes_rewarded_tokens_likelier_and_punished_ones_less(make_model, make_rows, optimisation):
+    learner = Learner(make_model(), optimisation)
+    good, bad = on_policy(learner, make_rows(2), 1.0, noise=0.0)
+    rows = [replace(good, advantages_T=np.ones(len(good))), replace(bad, advantages_T=-np.ones(len(bad)))]
+    before = learner.logprobs([row.tokens_T for row in rows])
+    learner.step(rows, OBJECTIVES[0])
+    after = learner.logprobs([row.tokens_T for row in rows])
+    moved = [float((b - a)[row.mask_T].sum()) for a, b, row in zip(before, after, rows, strict=True)]
+    assert moved[0] > 0 > moved[1]
+
+
 @pytest.mark.parametrize(
     ("schedule", "expected"),
     [
