@@ -209,9 +209,12 @@ def _print_evaluations(console: Console, evaluations: list[dict[str, Any]]) -> N
             label = _visible(f"{stage} {e['when']}".strip())
             table.add_row(label, _figure(e["step"]), *(_figure(e.get(name)) for name in names))
         if len(own) > 1:
-            changes = [(own[0].get(name), own[-1].get(name)) for name in names]
-            table.add_row("  change", "", *("" if None in pair else f"{pair[1] - pair[0]:+.4g}" for pair in changes))
+            table.add_row("  change", "", *(_change(own[0].get(name), own[-1].get(name)) for name in names))
     console.print(table)
+
+
+def _change(first: float | None, last: float | None) -> str:
+    return "" if first is None or last is None else f"{last - first:+.4g}"
 
 
 def _print_trajectory(console: Console, view: dict[str, Any]) -> None:

@@ -25,12 +25,13 @@ _UNUSUAL = re.compile(r"[^-/\w.]", re.ASCII)  # characters that tags cannot have
 def tags(line: Mapping[str, Any], area: str = "") -> dict[str, float]:
     """The scalars of a metrics line by tag, in the order of the line. Texts, lists and truth values give
     none."""
-    places = [area, line.get("stage", ""), line.get("after", "")]
+    before = f"before_{line['before']}" if "before" in line else ""
+    places = [area, line.get("stage", ""), line.get("after", ""), before]
     prefix = "/".join(str(place) for place in places if place != "")
     return {
         _UNUSUAL.sub("_", f"{prefix}/{name}" if prefix else name): float(value)
         for name, value in line.items()
-        if name not in ("stage", "step", "after", "time") and type(value) in (int, float)
+        if name not in ("stage", "step", "before", "after", "at_step", "time") and type(value) in (int, float)
     }
 
 

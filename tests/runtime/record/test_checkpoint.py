@@ -109,9 +109,7 @@ def test_further_files_lie_in_the_checkpoint(tmp_path):
         checkpoint.load_newest(tmp_path / "c")
 
 
-@pytest.mark.parametrize(
-    "relative", ["state.json", "manifest.json", "arrays-00000.safetensors", "../outside"]
-)
+@pytest.mark.parametrize("relative", ["state.json", "manifest.json", "arrays-00000.safetensors", "../outside"])
 def test_further_files_cannot_replace_its_own_or_leave_it(tmp_path, relative):
     with pytest.raises(ValueError, match="checkpoint"):
         checkpoint.save(tmp_path / "c", "x", tensors(), {}, files={relative: b""})

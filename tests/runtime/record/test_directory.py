@@ -56,9 +56,7 @@ def test_the_commit_of_the_specs_repository_is_recorded(tmp_path):
     git = ["git", "-C", str(spec.parent), "-c", "user.name=a", "-c", "user.email=a@b"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
         subprocess.run([*git, *words], check=True)
-    head = subprocess.run(
-        [*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    ).stdout.strip()
+    head = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
     with create(tmp_path / "clean", spec=spec) as run:
         assert run.versions()["created"]["git"] == {"commit": head, "dirty": False}
     spec.write_text("changed")
@@ -203,9 +201,7 @@ def test_a_forked_child_that_outlives_the_run_does_not_hold_the_lock(tmp_path):
 def test_a_file_where_a_directory_should_be_is_refused_and_nothing_is_left(tmp_path):
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(
-            Refusal, match=r"RLC0702: .* cannot be written: (File exists|Not a directory); .* free"
-        ):
+        with pytest.raises(Refusal, match=r"RLC0702: .* cannot be written: (File exists|Not a directory); .* free"):
             create(place)
     assert names(tmp_path) == ["file"]
 

@@ -62,9 +62,7 @@ def test_rewriting_leaves_only_the_lines_given(tmp_path):
     events = Events(tmp_path)
     for step in range(5):
         events.add({"stage": "train", "step": step, "x": step})
-    events.rewrite(
-        [{"stage": "train", "step": 0, "x": 0}], [{"stage": "train", "step": 0, "s": 2, "time": 5.0}]
-    )
+    events.rewrite([{"stage": "train", "step": 0, "x": 0}], [{"stage": "train", "step": 0, "s": 2, "time": 5.0}])
     assert scalars(tmp_path) == [(0, "train/x", 0.0), (0, "time/train/s", 2.0)]
 
 

@@ -25,9 +25,7 @@ def test_lines_come_back(tmp_path):
 
 
 def test_equal_records_give_equal_bytes_in_any_order():
-    assert encode({"b": 1, "step": 3, "a": 2, "stage": "s"}) == encode(
-        {"stage": "s", "a": 2, "b": 1, "step": 3}
-    )
+    assert encode({"b": 1, "step": 3, "a": 2, "stage": "s"}) == encode({"stage": "s", "a": 2, "b": 1, "step": 3})
     assert encode({"b": 1, "step": 3, "stage": "s"}) == b'{"stage": "s", "step": 3, "b": 1}\n'
 
 
@@ -96,9 +94,7 @@ def test_keep_cuts_back_and_knows_when_the_beginning_is_another(tmp_path):
 def test_a_full_disk_is_a_refusal(tmp_path):
     full = tmp_path / "m.jsonl"
     full.symlink_to("/dev/full")
-    with pytest.raises(
-        Refusal, match=r"RLC0702: .*m\.jsonl cannot be written: No space left on device; [\d,]+ bytes"
-    ):
+    with pytest.raises(Refusal, match=r"RLC0702: .*m\.jsonl cannot be written: No space left on device; [\d,]+ bytes"):
         Lines(full).append({"step": 1})
 
 
