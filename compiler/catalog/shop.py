@@ -87,7 +87,7 @@ class AgendaUser(Component):
     ] = 0.7
     volunteers: Annotated[
         Share, Field(description="chance that a pending change of mind comes out at a question about something else")
-    ] = 0.25
+    ] = 0.1
     patience: Annotated[
         int, Unit("agent_turns"), Field(ge=0, le=64, description="useless turns that the user bears before it leaves")
     ] = 3
@@ -109,8 +109,11 @@ class OracleJudge(Component):
 class Demonstrators(Struct):
     """Who shows a cold start how the desk is served. The rest of the shares is `hasty`: no confirmation."""
 
-    confirm: Annotated[Share, Field(description="share that asks before each write and whether there is more")] = 0.25
-    early: Annotated[Share, Field(description="share that says goodbye after the first request, unconfirmed")] = 0.2
+    confirm: Annotated[Share, Field(description="share that asks before each write and whether there is more")] = 0.2
+    early: Annotated[
+        Share, Field(description="share that says goodbye too early: after the first write, or even before it")
+    ] = 0.4
+    leaves: Annotated[Share, Field(description="share of the early ones that leave before the first write")] = 0.6
     changed: Annotated[Share, Field(description="share of the demonstrations whose user may change its mind")] = 0.15
     repair: Annotated[Share, Field(description="share that make one faulty call, read the error and repair it")] = 0.08
 

@@ -1,0 +1,103 @@
+"""Demonstrations: whole talks between a demonstrator and a live user, for the cold start.
+
+The mixture is weak on purpose: most demonstrators do not ask for a yes, some leave early, and few of their users change
+their mind. A policy that imitates it perfectly knows every tool and every word and still fails most of the users who do
+change their mind; what it lacks is not skill but a habit, and that is what reinforcement has to find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from rlspec.compiler.catalog.shop import AgendaUser, Demonstrators, Shop
+from rlspec.runtime.record.trajectory import Finish
+from rlspec.runtime.streams import stream
+from rlspec.runtime.worlds.protocol import Message, Task
+from rlspec.runtime.worlds.shop.oracles import Oracle, Style
+from rlspec.runtime.worlds.shop.user import AgendaUsers
+from rlspec.runtime.worlds.shop.world import ShopWorld
+
+
+@dataclass(frozen=True, slots=True)
+class Demonstration:
+    """`may_change`: the user was one that may change its mind."""
+
+    task: Task
+    style: Style
+    dialogue: list[Message]
+    finish: Finish
+    verified: bool
+    may_change: bool
+
+
+def demonstrate(
+    world: ShopWorld,
+    users: AgendaUsers,
+    task: Task,
+    style: Style,
+    rng: np.random.Generator,
+    phrasing: str = "train",
+    slips: bool = False,
+) -> tuple[list[Message], Finish, bool]:
+    """One talk: the messages, how it ended, and whether the final database is the reference one."""
+    session, user, oracle = world.reset(task), users.open(task, rng, phrasing), Oracle(style, slips)
+    dialogue = [Message("user", user.first().text)]
+    finish: Finish = "turn_limit"
+    for _ in range(world.config.max_turns):
+        message = oracle.act(dialogue)
+        dialogue.append(message)
+        if message.call is not None:
+            seen = session.step(message.call)
+            dialogue.append(Message("tool", seen.text, status=seen.status, wrote=seen.wrote))
+            continue
+        turn = user.reply(message.text)
+        dialogue.append(Message("user", turn.text))
+        if turn.done:
+            finish = "user_done"
+            break
+    verified = bool(session.measure()["verified"])
+    session.close()
+    return dialogue, finish, verified
+
+
+def demonstrations(
+    shop: Shop,
+    user: AgendaUser,
+    mixture: Demonstrators,
+    count: int,
+    seed: int,
+    split: str = "train",
+    phrasing: str = "train",
+) -> list[Demonstration]:
+    """`count` demonstrations of the mixture, on tasks 0 .. count - 1 of the split; the same for the same arguments. A share `mixture.changed` of them has a user that changes its mind wherever the task allows it."""
+    return list(each_demonstration(shop, user, mixture, count, seed, split, phrasing))
+
+
+def each_demonstration(
+    shop: Shop,
+    user: AgendaUser,
+    mixture: Demonstrators,
+    count: int,
+    seed: int,
+    split: str = "train",
+    phrasing: str = "train",
+) -> Iterator[Demonstration]:
+    """As `demonstrations`, one by one."""
+    world = ShopWorld(shop)
+    steady, fickle = AgendaUsers(user).with_changes(0.0), AgendaUsers(user).with_changes(1.0)
+    for number in range(count):
+        rng = stream(seed, "shop", "demonstration", split, number)
+        draw_style, draw_leave, draw_change, draw_slip = rng.random(4).tolist()
+        style: Style = "hasty"
+        if draw_style < mixture.confirm:
+            style = "confirm"
+        elif draw_style < mixture.confirm + mixture.early:
+            style = "absent" if draw_leave < mixture.leaves else "early"
+        changes = draw_change < mixture.changed
+        task = world.task(split, number)
+        users = fickle if changes else steady
+        talk = demonstrate(world, users, task, style, rng, phrasing, slips=draw_slip < mixture.repair)
+        yield Demonstration(task, style, *talk, changes)

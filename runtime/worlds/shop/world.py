@@ -1,0 +1,123 @@
+"""The shop as a world: tasks, sessions over a database of their own, and the verdict on the final content."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from rlspec.compiler.catalog.shop import Shop
+from rlspec.runtime.worlds.protocol import Call, InfraFailure, Observation, Task
+from rlspec.runtime.worlds.shop import database
+from rlspec.runtime.worlds.shop.tasks import generate
+from rlspec.runtime.worlds.shop.tools import TOOLS, Desk, ToolError
+
+IMAGES_KEPT = 256
+"""Images of recent tasks that a world keeps, some 20 KB each: the rollouts of a group start from the same one."""
+
+
+class ShopSession:
+    """One trajectory's database and its counts. Raises `InfraFailure("env", ...)` when SQLite fails."""
+
+    def __init__(self, image: bytes, reference_hash: str, user: str = "", counts: dict[str, int] | None = None) -> None:
+        try:
+            self._desk = Desk(database.connect(image), user)
+        except sqlite3.Error as error:
+            raise InfraFailure("env", f"sqlite: {error}") from error
+        self._reference_hash = reference_hash
+        self._counts = dict(counts or {"reads": 0, "writes": 0, "errors": 0})
+
+    def step(self, call: Call) -> Observation:
+        """Run a call. The agent's mistakes are observations of status "error"; they leave the state as it was."""
+        try:
+            tool = TOOLS.get(call.name)
+            if tool is None:
+                raise ToolError("unknown tool")
+            tool.check(call.arguments)
+            if tool.needs_user and not self._desk.user:
+                raise ToolError("identify the user first")
+            text = tool.run(self._desk, **call.arguments)
+        except ToolError as error:
+            self._counts["errors"] += 1
+            return Observation(json.dumps({"error": str(error)}), "error")
+        except sqlite3.Error as error:
+            raise InfraFailure("env", f"sqlite: {error}") from error
+        self._counts["writes" if tool.writes else "reads"] += 1
+        return Observation(text, "ok", wrote=tool.writes)
+
+    def fork(self) -> ShopSession:
+        """A session with the same content, user and counts, which shares nothing with this one."""
+        try:
+            image = self._desk.database.serialize()
+        except sqlite3.Error as error:
+            raise InfraFailure("env", f"sqlite: {error}") from error
+        return ShopSession(image, self._reference_hash, self._desk.user, self._counts)
+
+    def content_hash(self) -> str:
+        """The hash of the content as it is now."""
+        try:
+            return database.content_hash(database.content(self._desk.database))
+        except sqlite3.Error as error:
+            raise InfraFailure("env", f"sqlite: {error}") from error
+
+    def measure(self) -> dict[str, Any]:
+        """The signals of `Shop.MEASURES`."""
+        found = self.content_hash()
+        return {
+            "verified": int(found == self._reference_hash),
+            "db_hash": found,
+            "reference_hash": self._reference_hash,
+            "identified": int(bool(self._desk.user)),
+            **self._counts,
+        }
+
+    def close(self) -> None:
+        self._desk.database.close()
+
+
+class ShopWorld:
+    """The environment `shop`. Everything random comes from the task."""
+
+    def __init__(self, config: Shop) -> None:
+        self.config = config
+        self._images: OrderedDict[str, bytes] = OrderedDict()
+
+    @cached_property
+    def system(self) -> str:
+        """The written policy."""
+        return (files("rlspec.runtime.worlds.shop") / "policy.md").read_text(encoding="utf-8")
+
+    @cached_property
+    def tools(self) -> Sequence[dict[str, Any]]:
+        """The schemas of the tools, OpenAI style."""
+        return [tool.schema for tool in TOOLS.values()]
+
+    def task(self, split: str, number: int) -> Task:
+        """The `number`-th task of `split` ("train" or "test"); the same one on every call and machine."""
+        return generate(self.config, split, number, _hashes)
+
+    def reset(self, task: Task) -> ShopSession:
+        """A session of its own, in the state in which the task begins."""
+        image = self._images.get(task.id)
+        if image is None:
+            image = self._images[task.id] = database.image_of(task.payload["rows"])
+            if len(self._images) > IMAGES_KEPT:
+                self._images.popitem(last=False)
+        return ShopSession(image, task.payload["reference_hash"])
+
+
+def _hashes(rows: dict[str, list[tuple[Any, ...]]], gold: Sequence[Call]) -> tuple[str, str]:
+    """The hash of the content before and after the gold calls. A gold call that errs is a bug of the generator."""
+    before = database.content_hash({table: rows.get(table, ()) for table in database.WIDTH})
+    session = ShopSession(database.image_of(rows), "")
+    for call in gold:
+        observation = session.step(call)
+        if observation.status != "ok":
+            raise RuntimeError(f"gold call {call} of a generated task fails: {observation.text}")
+    after = session.content_hash()
+    session.close()
+    return before, after
