@@ -8,7 +8,8 @@ session, user = world.reset(task), users.open(task, stream(0, "user", 0))
 
 from __future__ import annotations
 
-from rlspec.compiler.catalog.shop import AgendaUser, Shop
+from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
+from rlspec.runtime.worlds.shop.judge import OracleJudgement
 from rlspec.runtime.worlds.shop.user import AgendaUsers
 from rlspec.runtime.worlds.shop.world import ShopWorld
 
@@ -21,3 +22,8 @@ def make_world(config: Shop) -> ShopWorld:
 def make_user(config: AgendaUser, world_config: Shop) -> AgendaUsers:
     """The user simulator that the component declares. The tasks bring all that it needs to know of its world."""
     return AgendaUsers(config)
+
+
+def make_judge(config: OracleJudge) -> OracleJudgement:
+    """The judge that the component declares. It needs nothing but the task and the dialogue."""
+    return OracleJudgement(config)

@@ -72,7 +72,8 @@ def demonstrations(
     split: str = "train",
     phrasing: str = "train",
 ) -> list[Demonstration]:
-    """`count` demonstrations of the mixture, on tasks 0 .. count - 1 of the split; the same for the same arguments. A share `mixture.changed` of them has a user that changes its mind wherever the task allows it."""
+    """`count` demonstrations of the mixture, on tasks 0 .. count - 1 of the split; the same for the same arguments.
+    A share `mixture.changed` of them has a user that changes its mind wherever the task allows it."""
     return list(each_demonstration(shop, user, mixture, count, seed, split, phrasing))
 
 

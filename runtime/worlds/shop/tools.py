@@ -109,6 +109,8 @@ class Tool:
 
 
 TOOLS: dict[str, Tool] = {}
+REPEATABLE = frozenset({"change_home"})
+"""Tools whose write replaces an earlier one; all other writes are final."""
 
 _ORDER = "the number of the order, such as W12"
 _ITEM = "the item, such as mug"
