@@ -15,7 +15,7 @@ from rlspec.compiler.components import struct_of
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.plan import ComponentPlan, Plan
 from rlspec.compiler.static import Construct, Leaf, Quantity, Series, Static, Symbol
-from rlspec.dsl.printer import text_of, type_text
+from rlspec.dsl.printer import text_of
 
 
 def resolved_text(experiment: Experiment, plan: Plan) -> str:
@@ -30,7 +30,7 @@ def resolved_text(experiment: Experiment, plan: Plan) -> str:
     for name, leaf in experiment.params.items():
         item = next(i for i in experiment.item.body or () if i.head.labels and i.head.labels[0].value == name)
         assert item.head.type is not None
-        lines.append(f"  param {name} : {type_text(item.head.type)} = {_leaf_text(leaf)}")
+        lines.append(f"  param {name} : {text_of(item.head.type)} = {_leaf_text(leaf)}")
     for kind in ("policy", "engine", "resources", "env", "user", "judge"):
         for declared in experiment.of(kind).values():
             lines += _component(declared, plan)
@@ -39,7 +39,7 @@ def resolved_text(experiment: Experiment, plan: Plan) -> str:
         lines.append(f"  mix tasks {{ {shares} }}")
     for formula in experiment.formulas:
         head = formula.item.head
-        type_part = f" : {type_text(head.type)}" if head.type else ""
+        type_part = f" : {text_of(head.type)}" if head.type else ""
         on = f" on {formula.on}" if formula.on else ""
         lines.append(f"  {formula.kind} {formula.name}{type_part}{on} = {text_of(formula.expression)}")
     lines.append(f"  credit = agent_tokens({experiment.credit})")
@@ -54,11 +54,11 @@ def resolved_text(experiment: Experiment, plan: Plan) -> str:
 def definition_text(name: str, item: Any) -> str:
     """A `def` as it was written, in one line."""
     parameters = ", ".join(
-        f"{p.name.value} : {type_text(p.type)}"
+        f"{p.name.value} : {text_of(p.type)}"
         + (f" = {text_of(p.default)}" if p.default is not None else "")
         for p in item.head.parameters or ()
     )
-    result = f" : {type_text(item.head.type)}" if item.head.type else ""
+    result = f" : {text_of(item.head.type)}" if item.head.type else ""
     return f"def {name}({parameters}){result} = {text_of(item.value)}"
 
 

@@ -7,7 +7,7 @@ finished a message is answered at once and goes on.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +29,8 @@ from rlspec.runtime.worlds.protocol import (
     World,
 )
 from rlspec.runtime.worlds.registry import judges_of, user_of, world_of
+
+TASKS_KEPT = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class Roller:
     def __init__(self, plan: Plan, engine: Engine, renderer: Renderer, context: int) -> None:
         self.engine, self.renderer, self.seed, self.context = engine, renderer, plan.seed, context
         self.desks = {source.env: Desk.of(plan, source) for source in plan.sources}
+        self._tasks: OrderedDict[tuple[str, str, int], Task] = OrderedDict()
 
     def run(self, jobs: Iterable[Job]) -> list[Trajectory]:
         """All conversations, in the order of the jobs. A failure of the machinery ends its own conversation only."""
@@ -120,7 +123,7 @@ class Roller:
 
     def _begin(self, job: Job, live: dict[str, _Talk], done: dict[str, Trajectory]) -> None:
         desk = self.desks[job.env]
-        task = desk.world.task(job.split, job.task)
+        task = self._task(job)
         talk = _Talk(job, desk, task, desk.world.reset(task), None)
         try:
             first = task.instruction
@@ -135,6 +138,15 @@ class Roller:
         uniforms = stream(self.seed, "sampling", job.key).random(self.context)
         self.engine.open(job.key, uniforms, derived_seed(self.seed, "sampling", job.key))
         self._show(talk, self.renderer.opening(desk.world.system, desk.world.tools, first))
+
+    def _task(self, job: Job) -> Task:
+        """The job's task; the rollouts of a group share it."""
+        key = (job.env, job.split, job.task)
+        if key not in self._tasks:
+            self._tasks[key] = self.desks[job.env].world.task(job.split, job.task)
+            if len(self._tasks) > TASKS_KEPT:
+                self._tasks.popitem(last=False)
+        return self._tasks[key]
 
     def _show(self, talk: _Talk, pieces: list[Piece]) -> None:
         for piece in pieces:
