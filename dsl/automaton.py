@@ -77,9 +77,7 @@ class Automaton:
         if any(own.start <= offset <= own.stop for offset in self.invented):
             return items
         if own.stop - own.start > MAX_DEPTH and _is_deep(item):
-            self.too_deep.append(
-                Diagnostic("RLC0010", f"an expression nests more than {MAX_DEPTH} levels deep", own)
-            )
+            self.too_deep.append(Diagnostic("RLC0010", f"an expression nests more than {MAX_DEPTH} levels deep", own))
             return items
         items.append(item)
         return items
@@ -130,6 +128,9 @@ class Automaton:
         """Pop back to the block around; return what was popped, outermost first. Afterwards `in_block()` holds, unless
         no block is open at all."""
         dropped: list[Any] = []
+        if self.tables.kernels[self.states[-1]] == ["item: head LBRACE items RBRACE ."]:
+            # Its block is closed, so the item is whole, and what is wrong comes after it.
+            self.finish_item()
         while len(self.states) > 1 and not self.in_block():
             self.states.pop()
             dropped.append(self.values.pop())

@@ -109,7 +109,7 @@ EXPECTED: dict[str, str] = {
     "set: LBRACE . RBRACE": "a value or `}}` after `{{`",
     "elements: elements COMMA . expression": "a value after `,`{end}",
     # arguments
-    "argument: NAME . EQUAL expression": "`=` and the argument's value, an operator{end}",
+    "argument: NAME . EQUAL expression": _AFTER_VALUE,
     "argument: NAME EQUAL . expression": "the value of an argument after `=`",
     "argument: WHERE . EQUAL expression": "`=` after `where`, or a value before it",
     "argument: WHERE EQUAL . expression": "the value of an argument after `=`",
@@ -150,6 +150,7 @@ _HINTS: dict[tuple[str, str], str] = {
     ("EQUAL", "COMPARE"): "a comparison is written `==`",
     ("STAR", "NUMBER"): "a power is written `^`",
     ("SLASH", "NUMBER"): "a comment begins with `#`",
+    ("SLASH", "NAME"): "a comment begins with `#`",
     ("COMPARE", "PLUS"): "comparisons do not chain: join two of them by `and`",
     ("COLON", "THEN"): "write `if condition then value else value`",
     ("COMMA", "NAME"): "items need no separator",
@@ -161,9 +162,7 @@ _HINTS: dict[tuple[str, str], str] = {
 }
 
 
-def expectation(
-    state: int, start: str, tables: Tables, accepted: Collection[str], before: Token | None, found: Token
-):
+def expectation(state: int, start: str, tables: Tables, accepted: Collection[str], before: Token | None, found: Token):
     """What to say of a token that does not fit after a state. `accepted` are the terminals that would have."""
     kernel = tables.kernels[state]
     key = kernel[0] if kernel else "" if start == "file" else start
@@ -180,14 +179,11 @@ def expectation(
     instead = _meant(found, accepted, tables)
     if instead:
         label = f"did you mean `{instead}`?"
-    elif (
-        found.kind in tables.keywords.values() and "NAME" in accepted and found.text not in ("true", "false")
-    ):
-        label = f"`{found.text}` is a word of the language and cannot be a name"
     else:
-        label = next(
-            (hint for (came, ok), hint in _HINTS.items() if came == found.kind and ok in accepted), ""
-        )
+        label = next((hint for (came, ok), hint in _HINTS.items() if came == found.kind and ok in accepted), "")
+    reserved = found.kind in tables.keywords.values() and found.kind not in ("TRUE", "FALSE")
+    if not label and reserved and "NAME" in accepted:
+        label = f"`{found.text}` is a word of the language and cannot be a name"
     return Expectation(f"expected {phrase}, found {shown(found)}".replace(",,", ","), label, instead)
 
 

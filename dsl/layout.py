@@ -22,6 +22,13 @@ OPENING = {closing: opening for opening, closing in CLOSING.items()}
 _SIGN = {"LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]"}
 
 
+# Brackets inside each other, at most.
+MAX_BRACKETS = 64
+# How many tokens a look ahead for the end of a head or a line takes into account, so that it stays cheap on garbage.
+_LONGEST_HEAD = 32
+_LONGEST_LINE = 200
+
+
 def item_shape(tokens: list[Token], index: int) -> bool:
     """Whether an item could begin at a token: a path, labels, then `=`, `{` or `:`, on one line."""
     stop = head_stop(tokens, index)
@@ -31,31 +38,45 @@ def item_shape(tokens: list[Token], index: int) -> bool:
 
 def head_stop(tokens: list[Token], index: int) -> int:
     """The index behind the path and labels that begin at a token, or the index itself when none do."""
-    line = tokens[index].line
+    line, limit = tokens[index].line, index + _LONGEST_HEAD
     if tokens[index].kind != "NAME":
         return index
     index += 1
-    while tokens[index].kind == "DOT" and tokens[index + 1].kind == "NAME":
+    while tokens[index].kind == "DOT" and tokens[index + 1].kind == "NAME" and index < limit:
         index += 2
-    while tokens[index].kind in ("NAME", "TEXT") and tokens[index].line == line:
+    while tokens[index].kind in ("NAME", "TEXT") and tokens[index].line == line and index < limit:
         index += 1
     return index
 
 
 def repair(scanned: Scan) -> None:
-    """Make the brackets of the token list match, in place."""
-    if not _match(scanned.tokens):
+    """Make the brackets of the token list match, in place. Where they nest too deeply, say so and cut the list off."""
+    stack: list[str] = []
+    matched = True
+    for index, token in enumerate(scanned.tokens):
+        if token.kind in CLOSING:
+            stack.append(CLOSING[token.kind])
+            if len(stack) > MAX_BRACKETS:
+                _cut(scanned, index, stack[:-1])
+                return
+        elif token.kind in OPENING:
+            if stack and stack[-1] == token.kind:
+                stack.pop()
+            else:
+                matched = False
+    if stack or not matched:
         scanned.tokens = _Repair(scanned).run()
 
 
-def _match(tokens: list[Token]) -> bool:
-    stack: list[str] = []
-    for token in tokens:
-        if token.kind in CLOSING:
-            stack.append(CLOSING[token.kind])
-        elif token.kind in OPENING and (not stack or stack.pop() != token.kind):
-            return False
-    return not stack
+def _cut(scanned: Scan, index: int, closing: list[str]) -> None:
+    token = scanned.tokens[index]
+    message = f"blocks and brackets nest more than {MAX_BRACKETS} deep"
+    label = "the rest of the file was not read"
+    scanned.diagnostics.append(Diagnostic("RLC0010", message, token.span, label=label))
+    before = scanned.tokens[index - 1]
+    ends = [_synthetic(kind, before) for kind in reversed(closing)]
+    scanned.tokens = [*scanned.tokens[:index], *ends, scanned.tokens[-1]]
+    scanned.cut = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +158,7 @@ class _Repair:
             if after.kind == "NAME" and after.first and after.column > token.column:
                 found.add(stop)
             elif after.kind == "NAME" and not after.first and item_shape(tokens, stop):
-                line = [t.kind for t in tokens[stop:] if t.line == token.line]
+                line = [t.kind for t in tokens[stop : stop + _LONGEST_LINE] if t.line == token.line]
                 if line.count("RBRACE") > line.count("LBRACE"):
                     found.add(stop)
         return found
@@ -180,9 +201,7 @@ class _Repair:
                 f"the block was opened on line {top.token.line + 1}",
             )
         else:
-            self._report(
-                "RLC0013", f"`{top.token.text}` is not closed", top.token, f"expected `{sign}` to close this"
-            )
+            self._report("RLC0013", f"`{top.token.text}` is not closed", top.token, f"expected `{sign}` to close this")
             self.scanned.tainted.update(range(top.token.line, before.line + 1))
         self.out.append(_synthetic(CLOSING[top.kind], before))
 
@@ -204,9 +223,7 @@ class _Repair:
         if stack and stack[-1].kind != "LBRACE" and not self._closes_later(index, stack[-1].kind):
             top = stack.pop()
             sign = _SIGN[CLOSING[top.kind]]
-            self._report(
-                "RLC0013", f"`{top.token.text}` is closed by `{token.text}`", token, f"expected `{sign}`"
-            )
+            self._report("RLC0013", f"`{top.token.text}` is closed by `{token.text}`", token, f"expected `{sign}`")
             self.scanned.tainted.add(token.line)
             return token._replace(kind=CLOSING[top.kind], text=sign)
         self._drop(token)
@@ -215,7 +232,7 @@ class _Repair:
     def _closes_later(self, index: int, kind: str) -> bool:
         """Whether the rest of the line closes a bracket that is open before it."""
         line, depth = self.tokens[index].line, 0
-        for token in self.tokens[index + 1 :]:
+        for token in self.tokens[index + 1 : index + _LONGEST_LINE]:
             if token.line != line or token.kind == END:
                 return False
             if token.kind == kind:
@@ -233,12 +250,7 @@ class _Repair:
             return None
         follows = self.tokens[index + 1].kind
         inline = follows not in (END, "RBRACE", "NAME")
-        if (
-            self.missing < 0
-            and inline
-            and stack[-1].kind != "LBRACE"
-            and stack[depth].token.line != token.line
-        ):
+        if self.missing < 0 and inline and stack[-1].kind != "LBRACE" and stack[depth].token.line != token.line:
             self.missing += 1
             self._drop(token)
             return None

@@ -26,10 +26,10 @@ from rlspec.dsl.tables import END, Tables
 from rlspec.dsl.tokens import Scan, Token
 from rlspec.dsl.tree import Head, Name, Span, Text
 
-# Blocks and brackets inside each other: each takes two to five places on the parser's stack.
-MAX_STACK = 256
+# The parser's stack, for signs before signs and conditionals inside of conditionals.
+MAX_STACK = 400
 # After so many errors, told or not, the rest of the text is not read.
-MAX_FAULTS = 500
+MAX_FAULTS = 300
 # How many tokens must fit behind a repair.
 _PROBE = 4
 _SIGNS_TOO_FEW = ("COMMA", "EQUAL", "COLON", "THEN", "ELSE", "OVER", "DOT", "STAR")
@@ -39,6 +39,9 @@ _OPERATORS = frozenset(
 )
 _INFIX = ("and", "or", "in", "not", "over", "where")
 _HEAD_SIGNS = frozenset({"COLON", "EXTENDS", "AT"})
+# `env shop = { n = 1 }`: what stands before the second `=`.
+_SET_FOR_BLOCK = ["EQUAL", "LBRACE", "NAME"]
+_PARAMETER_STATES = ("parameters: LPAR . RPAR", "parameter: NAME . COLON type")
 _LABEL_STATES = ("path: NAME .", "path: path DOT NAME .", "labels: labels NAME .", "labels: labels TEXT .")
 
 
@@ -53,6 +56,7 @@ class Recovery:
         self.automaton = Automaton(tables, start)
         self.errors: list[Diagnostic] = []
         self._levels: list[int] | None = None
+        self._begins: list[int] | None = None
 
     def run(self) -> Any:
         """The value of the start symbol; for a file with errors, its sound items; else None."""
@@ -72,15 +76,16 @@ class Recovery:
                     break
                 index += 1
                 if len(automaton.states) > MAX_STACK:
-                    message = "blocks and brackets nest too deeply"
-                    self._report("RLC0010", message, token, "go on in another declaration")
+                    self._report("RLC0010", "an expression nests too deeply", token, "the rest was not read")
                     break
                 continue
             index = self._error(index)
             faults += 1
             if index < 0 or faults > MAX_FAULTS:
                 break
-        self.scanned.diagnostics += automaton.too_deep + self.errors
+        self.scanned.diagnostics += automaton.too_deep
+        if not self.scanned.cut:
+            self.scanned.diagnostics += self.errors
         if not self.scanned.diagnostics:
             self.scanned.diagnostics += self.scanned.doubtful
         return automaton.values[0] if automaton.values else None
@@ -124,6 +129,18 @@ class Recovery:
         begun = self._begun_item(index)
         if begun is not None:
             return self._value_missing(begun)
+        if token.kind == "EQUAL" and [t.kind for t in self.tokens[max(index - 3, 0) : index]] == _SET_FOR_BLOCK:
+            self._report(
+                "RLC0005",
+                "a block follows its head without `=`",
+                self.tokens[index - 3],
+                "remove this",
+                fix=Fix(self.tokens[index - 3].span, ""),
+            )
+            return self._panic(index)
+        kernel = self.tables.kernels[automaton.before[-1]]
+        if kernel and kernel[0] in _PARAMETER_STATES and self._item_start(index).text != "def":
+            return self._parameters_of_no_def(index)
         said = expectation(automaton.before[-1], self.start, self.tables, accepted, before, token)
         fix = Fix(token.span, said.instead) if said.instead else None
         if ended and before is not None:
@@ -143,9 +160,6 @@ class Recovery:
         """A head that neither `=` nor `{` follows on its line."""
         tokens = self.tokens
         last = tokens[index - 1]
-        first = index - 1
-        while first > 0 and not tokens[first].first and tokens[first].line == last.line:
-            first -= 1
         word = self._foreign_infix(index)
         if word is not None:
             token, meant = word
@@ -171,13 +185,17 @@ class Recovery:
                 return index
         return self._panic(index)
 
+    def _parameters_of_no_def(self, index: int) -> int:
+        """`place reported(loss)`: a `=` was forgotten, and the value was read as the parameters of a `def`."""
+        opening = next(v for v in reversed(self.automaton.values) if isinstance(v, Token) and v.kind == "LPAR")
+        before = self.tokens[self._index_of(opening) - 1]
+        message = f"expected `=` before `{before.text}(`"
+        self._report("RLC0005", message, before, "only the head of a `def` has parameters")
+        return self._panic(index)
+
     def _indent(self, index: int) -> int:
         """How far the line is indented on which the item that is being read began."""
-        tokens = self.tokens
-        start = self._index_of(self._item_start(index))
-        while start > 0 and not tokens[start].first:
-            start -= 1
-        return tokens[start].column
+        return self.tokens[self._line_begin(self._index_of(self._item_start(index)))].column
 
     def _item_start(self, index: int) -> Token:
         """The first token of the item that is being read, before `index`."""
@@ -207,9 +225,7 @@ class Recovery:
         """A head that goes on with `:`, `@` or `extends` on the next line, outside of parentheses."""
         if self.levels[index] == self._block_level():
             message = "a head stands on one line"
-            self._report(
-                "RLC0008", message, self.tokens[index], "write this on the line on which the head begins"
-            )
+            self._report("RLC0008", message, self.tokens[index], "write this on the line on which the head begins")
 
     def _begun_item(self, index: int) -> int | None:
         """If the token that does not fit belongs to the head of an item that was read as a value (`x =` and, on the
@@ -217,17 +233,10 @@ class Recovery:
         tokens, token = self.tokens, self.tokens[index]
         if token.kind not in ("EQUAL", "COLON", "LBRACE", "NAME", "TEXT"):
             return None
-        start = index
-        while start > 0 and not tokens[start].first and tokens[start].line == token.line:
-            start -= 1
+        start = self._line_begin(index)
         if start != index and tokens[start].first and self._is_next_item(start):
             return start
-        if (
-            token.kind != "NAME"
-            and index > 1
-            and tokens[index - 1].kind == "NAME"
-            and self._is_next_item(index - 1)
-        ):
+        if index > 1 and tokens[index - 2].kind == "EQUAL" and self._is_next_item(index - 1):
             return index - 1
         return None
 
@@ -263,13 +272,12 @@ class Recovery:
         if token.kind == END or (token.first and item_shape(self.tokens, index)):
             return None
         paired = token.kind in CLOSING or token.kind in OPENING
-        if (
-            not paired
-            and index
-            and token.kind == self.tokens[index - 1].kind
-            and self._fits_with([], index + 1)
-        ):
+        if not paired and index and token.text == self.tokens[index - 1].text and self._fits_with([], index + 1):
             return index + 1
+        if token.kind == "EQUAL" and "COMPARE" in accepted and self._fits_with(["COMPARE"], index + 1):
+            automaton.invented.append(token.start)
+            self.tokens[index] = token._replace(kind="COMPARE")
+            return index
         for kind in _SIGNS_TOO_FEW:
             if kind in accepted and self._fits_with([kind], index):
                 automaton.invented.append(token.start)
@@ -352,6 +360,12 @@ class Recovery:
                 if token.kind in CLOSING:
                     level += 1
         return self._levels
+
+    def _line_begin(self, index: int) -> int:
+        """The index of the first token of a token's line."""
+        if self._begins is None:
+            self._begins = [index for index, token in enumerate(self.tokens) if token.first]
+        return self._begins[max(bisect.bisect_right(self._begins, index) - 1, 0)]
 
     def _block_level(self) -> int:
         """The level of the items of the innermost open block."""

@@ -42,13 +42,14 @@ class Token(NamedTuple):
 @dataclass(slots=True)
 class Scan:
     """The tokens end with one of kind `$END`; `tainted` are the lines with an error that was reported; `doubtful` are
-    errors to report only if nothing else is wrong."""
+    errors to report only if nothing else is wrong; `cut` tells that the list is only the beginning of the text's."""
 
     tokens: list[Token]
     comments: list[Comment] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
     doubtful: list[Diagnostic] = field(default_factory=list)
     tainted: set[int] = field(default_factory=set)
+    cut: bool = False
 
 
 # Foreign spellings: the words that say so, what takes their place in the token list, and whether a fix is safe.
@@ -71,19 +72,18 @@ _FOREIGN: dict[str, tuple[str, str | None]] = {
     "→": ("`=` or `:`", None),
 }
 _FOREIGN_SIGN = re.compile("|".join(re.escape(word) for word in sorted(_FOREIGN, key=len, reverse=True)))
-_FOREIGN_TEXT = re.compile('\'[^\'"\n]*\'|“[^”"\n]*”|«[^»"\n]*»|`[^`"\n]*`')
+# Texts in other quotes; bounded, so that a line of opening quotes costs no more than its length.
+_FOREIGN_TEXT = re.compile('\'[^\'"\n]{0,200}\'|“[^”"\n]{0,200}”|«[^»"\n]{0,200}»|`[^`"\n]{0,200}`')
 # What closes a line behind a text that was not closed: it is given back, so that one fault stays one.
-_CLOSERS = re.compile(r"[\s,)\]}]*$")
+_CLOSERS = " \t\r\f,)]}"
+_WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _NUMBER = re.compile(r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+(?:_[0-9]+)*)?([eE][+-]?[0-9]+)?(.*)", re.DOTALL)
-LARGEST_INTEGER = 2**53
 
 
 @cache
-def _matcher(
-    patterns: tuple[tuple[str, str], ...], signs: tuple[str, ...]
-) -> Callable[..., re.Match[str] | None]:
+def _matcher(patterns: tuple[tuple[str, str], ...], signs: tuple[str, ...]) -> Callable[..., re.Match[str] | None]:
     """One pattern for all terminals; a word of the grammar is found as a NAME and looked up."""
     spelt = "|".join(re.escape(sign) for sign in sorted(signs, key=len, reverse=True))
     named = [f"(?P<{name}>{pattern})" for name, pattern in patterns]
@@ -127,9 +127,9 @@ def scan(text: str, tables: Tables) -> Scan:
         elif kind == "NAME":
             kind = keywords.get(word, "NAME")
         elif kind == "NUMBER":
-            _check_number(word, position, line, out)
+            _check_number(word, position, out)
         elif kind == "TEXT" and "\\" in word:
-            _check_escapes(word, position, line, out)
+            _check_escapes(word, position, out)
         assert kind is not None
         add(Token(kind, word, position, end, line, position - line_start, first))
         first = False
@@ -164,21 +164,18 @@ def _is_character(code: int) -> bool:
     return code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF
 
 
-def _check_number(word: str, start: int, line: int, out: Scan) -> None:
-    value, integral, _ = number_parts(word)
+def _check_number(word: str, start: int, out: Scan) -> None:
+    value, integral, unit = number_parts(word)
     if value == float("inf"):
         message, label = "a number that is too large", "no number is larger than 1.8e308"
-    elif integral and value > LARGEST_INTEGER:
-        message, label = (
-            "an integer that cannot be kept exactly",
-            "integers are exact up to 9_007_199_254_740_992",
-        )
+    elif integral and int(word[: len(word) - len(unit)]) != int(value):
+        message, label = "an integer that cannot be kept exactly", f"the nearest that can is {int(value)}"
     else:
         return
     out.diagnostics.append(Diagnostic("RLC0012", message, Span(start, start + len(word)), label=label))
 
 
-def _check_escapes(word: str, start: int, line: int, out: Scan) -> None:
+def _check_escapes(word: str, start: int, out: Scan) -> None:
     for match in _ESCAPE.finditer(word, 1, len(word) - 1):
         known = _is_character(int(match[1], 16)) if match[1] is not None else match[2] in _ESCAPES
         if not known:
@@ -233,6 +230,8 @@ def _foreign(
             return span.stop, None
         kind = tables.keywords.get(instead) or tables.signs.get(instead) or "COMPARE"
         return span.stop, Token(kind, instead, span.start, span.stop, line, column, first)
+    if text[position].isalnum():
+        return _foreign_word(text, position, line, column, first, out)
     end = position + 1
     while (
         end < len(text)
@@ -245,26 +244,37 @@ def _foreign(
     word = text[position:end]
     shown = word if word.isprintable() and len(word) <= 12 else " ".join(f"U+{ord(c):04X}" for c in word[:4])
     message = f"`{shown}` begins no token" if word.isprintable() else f"an unprintable character, {shown}"
-    label = "names are made of the letters a to z, digits and _" if word[0].isalpha() else "remove this"
-    out.diagnostics.append(Diagnostic("RLC0003", message, Span(position, end), label=label))
+    out.diagnostics.append(Diagnostic("RLC0003", message, Span(position, end), label="remove this"))
     return end, None
 
 
-def _unclosed(
-    text: str, position: int, line: int, column: int, first: bool, out: Scan
-) -> tuple[int, Token | None]:
+def _foreign_word(text: str, position: int, line: int, column: int, first: bool, out: Scan) -> tuple[int, Token]:
+    """A word with a letter that names may not have is taken for a name, whole."""
+    start = position
+    if out.tokens and out.tokens[-1].stop == position and _WORD.fullmatch(out.tokens[-1].text):
+        begun = out.tokens.pop()
+        start, column, first = begun.start, begun.column, begun.first
+    match = _WORD.match(text, position)
+    end = match.end() if match else position + 1
+    word = text[start:end]
+    shown = word if len(word) <= 30 else word[:27] + "..."
+    label = "names are made of the letters a to z, digits and _"
+    out.diagnostics.append(Diagnostic("RLC0003", f"`{shown}` is not a name", Span(start, end), label=label))
+    return end, Token("NAME", word, start, end, line, column, first)
+
+
+def _unclosed(text: str, position: int, line: int, column: int, first: bool, out: Scan) -> tuple[int, Token | None]:
     end = text.find("\n", position)
     end = len(text) if end < 0 else end
     # A quote is missing somewhere on this line, so other strange signs on it may be parts of a text.
-    line_start = position - column
-    out.diagnostics[:] = [d for d in out.diagnostics if d.span is None or d.span.start < line_start]
-    match = _CLOSERS.search(text, position + 1, end)
-    stop = match.start() if match and match.start() > position + 1 else position + 1
+    while out.diagnostics and (last := out.diagnostics[-1].span) and last.start >= position - column:
+        out.diagnostics.pop()
+    stop = max(position + len(text[position:end].rstrip(_CLOSERS)), position + 1)
     out.diagnostics.append(
         Diagnostic(
             "RLC0004",
             "a text is not closed on its line",
-            Span(position, end if end > position else position + 1),
+            Span(position, end),
             label='expected `"` before the end of the line',
         )
     )
