@@ -6,6 +6,7 @@
       timings.jsonl                                  seconds and memory, which differ from time to time
       trajectories/train-000012.parquet              a step's trajectories, with scores (`store`)
       checkpoints/ckpt-000003/                       `checkpoint`
+      policy/                                        the policy before training, in Hugging Face layout
       events/                                        TensorBoard
       report.json                                    the last thing written: the run is finished
 
@@ -17,22 +18,17 @@
     with RunDirectory.open(path, digest) as run:     # after a SIGKILL, say
         loaded = run.restore()                       # newest whole checkpoint, the files as they were at it
 
-One process at a time: a POSIX record lock is held until the process ends, however it ends. (It is not
-inherited by forked children, so an environment process that outlives a killed run does not keep its directory
-shut.)
+One process at a time: a lock is held until the process ends, however it ends (`lock`).
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import shutil
-import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -40,27 +36,19 @@ from typing import Any, Literal, Self
 from rlspec.runtime.record import checkpoint, durable, store, versions
 from rlspec.runtime.record.events import Events
 from rlspec.runtime.record.lines import Lines, finite, plain
+from rlspec.runtime.record.lock import LOCK, Lock
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 
-PLAN, RESOLVED, VERSIONS, REPORT, LOCK = (
-    "plan.json",
-    "resolved.rlspec",
-    "versions.json",
-    "report.json",
-    "lock",
-)
+PLAN, RESOLVED, VERSIONS, REPORT = "plan.json", "resolved.rlspec", "versions.json", "report.json"
 _FOLDERS = ("trajectories", "checkpoints", "events", "policy")
 _KNOWN = {PLAN, RESOLVED, VERSIONS, REPORT, LOCK, "metrics.jsonl", "timings.jsonl", *_FOLDERS}
-_held: set[tuple[int, int]] = (
-    set()
-)  # a record lock does not keep out its own process: locks by device and inode
 
 
 class RunDirectory:
     """See the module. Made by `create`, `open` or `view`, never directly."""
 
-    def __init__(self, path: Path, plan_digest: str, lock: _Lock | None) -> None:
+    def __init__(self, path: Path, plan_digest: str, lock: Lock | None) -> None:
         self.path, self.plan_digest, self._lock = path, plan_digest, lock
         self.metrics = Lines(path / "metrics.jsonl")
         self.timings = Lines(path / "timings.jsonl")
@@ -95,14 +83,12 @@ class RunDirectory:
         try:
             durable.make_directory(path)
             _refuse_foreign(path)
-            lock = _Lock(path)
+            lock = Lock(path)
             if (path / VERSIONS).exists():
                 _same_plan(path, plan_digest)
                 if not restart:
                     reason = f"{path} holds a run of this plan already"
-                    raise Refusal(
-                        "RLC0702", reason, "go on with --resume, or choose another directory with --out"
-                    )
+                    raise Refusal("RLC0702", reason, "go on with --resume, or choose another directory with --out")
             begun = True
             _clear(path)
             durable.sweep(path)
@@ -146,7 +132,7 @@ class RunDirectory:
         digest = _same_plan(path, plan_digest)
         if not resume:
             return cls(path, digest, None)
-        lock = _Lock(path)
+        lock = Lock(path)
         try:
             run = cls(path, digest, lock)
             for folder in (path, run.trajectories, run.checkpoints):
@@ -155,9 +141,7 @@ class RunDirectory:
             run.timings.repair()
             record = run.versions()
             now = versions.collect()
-            record["resumed"].append(
-                {"differences": versions.differences(record["created"], now), "versions": now}
-            )
+            record["resumed"].append({"differences": versions.differences(record["created"], now), "versions": now})
             durable.write_file(path / VERSIONS, _json(record))
         except BaseException:
             lock.release()
@@ -167,8 +151,10 @@ class RunDirectory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, *_: object) -> None:
+        # An error on its way out is the one to tell, not what it made of closing.
+        with suppress(Refusal) if kind is not None else nullcontext():
+            self.close()
 
     def close(self) -> None:
         """Close files and give the lock back."""
@@ -239,9 +225,7 @@ class RunDirectory:
         kept = set(position["trajectories"])
         lost = sorted(name for name in kept if not (self.trajectories / name).exists())
         if lost:
-            reason = (
-                f"{len(lost)} files of trajectories are missing in {self.trajectories}: {', '.join(lost[:3])}"
-            )
+            reason = f"{len(lost)} files of trajectories are missing in {self.trajectories}: {', '.join(lost[:3])}"
             raise Refusal("RLC0706", reason, "restore them from a copy, or start the run in a new directory")
         self.metrics.keep(position["metrics"]["lines"], position["metrics"]["sha256"])
         self.timings.keep(position["timings"]["lines"], position["timings"]["sha256"])
@@ -266,9 +250,7 @@ class RunDirectory:
         self._drop(
             path
             for path in self.trajectories.glob("*.parquet")
-            if (found := store.stage_and_step(path.name)) is not None
-            and found[0] in stages
-            and found not in kept
+            if (found := store.stage_and_step(path.name)) is not None and found[0] in stages and found not in kept
         )
 
     def _drop(self, trajectories: Iterable[Path]) -> None:
@@ -323,41 +305,6 @@ class RunDirectory:
         return list(resumed[-1]["differences"]) if resumed else []
 
 
-class _Lock:
-    """The lock of a run directory, held by this process."""
-
-    def __init__(self, path: Path) -> None:
-        file = path / LOCK
-        # Closing any handle of the file would give the process's own lock away: it is not even opened again.
-        if file.exists() and _identity(os.stat(file)) in _held:
-            raise Refusal("RLC0704", f"this process is using {path}", "choose another directory with --out")
-        with durable.writing(file):
-            self._handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.lockf(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _identity(os.stat(file)) != _identity(os.fstat(self._handle)):
-                raise BlockingIOError("its lock was replaced meanwhile")
-        except OSError as error:
-            holder = os.pread(self._handle, 200, 0).decode(errors="replace").strip()
-            os.close(self._handle)
-            by = f"{holder} is" if holder else "another process is"
-            cure = "wait until it is done, end it, or choose another directory with --out"
-            raise Refusal("RLC0704", f"{by} using {path}", cure) from error
-        self._key = _identity(os.fstat(self._handle))
-        _held.add(self._key)
-        with suppress(OSError):  # who holds it is a courtesy: a full disk does not matter here
-            os.ftruncate(self._handle, 0)
-            os.pwrite(self._handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-
-    def release(self) -> None:
-        _held.discard(self._key)
-        os.close(self._handle)
-
-
-def _identity(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
-
-
 def _same_plan(path: Path, plan_digest: str | None) -> str:
     """The digest of the run at `path`, which must be `plan_digest` if that is given; its plan is verified."""
     if not (path / VERSIONS).is_file():
@@ -381,9 +328,7 @@ def _same_plan(path: Path, plan_digest: str | None) -> str:
 def _refuse_foreign(path: Path) -> None:
     """Refuse a directory that holds anything but a run."""
     with durable.writing(path):
-        foreign = sorted(
-            p.name for p in path.iterdir() if p.name not in _KNOWN and not durable.is_temporary(p)
-        )
+        foreign = sorted(p.name for p in path.iterdir() if p.name not in _KNOWN and not durable.is_temporary(p))
     if foreign:
         reason = f"{path} is not empty and is not a run's directory (it has {', '.join(foreign[:3])})"
         raise Refusal("RLC0702", reason, "choose another directory with --out")

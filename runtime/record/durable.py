@@ -26,7 +26,7 @@ _TEMPORARY = re.compile(r"\.tmp-(\d+)$")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CURES = {
     **dict.fromkeys(
-        _FULL, "free some space, or choose another directory with --out, then go on with --resume"
+        _FULL, "free some space and go on (--resume if the run had begun), or choose another disk with --out"
     ),
     errno.EROFS: "choose a directory on a writable disk with --out",
     errno.EACCES: "choose a directory that you may write with --out, or change its permissions",

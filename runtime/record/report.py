@@ -22,6 +22,7 @@ from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 
 _PLACE = ("stage", "step", "kind", "before", "after", "at_step", "time")
+_TELLING = ("success", "reward", "reward_mean", "loss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ def training_stages(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def metrics_table(lines: Sequence[Mapping[str, Any]], stage: str) -> tuple[list[int], list[Row]]:
-    """The steps of a stage, and a row for each of its numbers, in the order of the first line that has it."""
+    """The steps of a stage, and a row for each of its numbers: success, rewards and losses first, then as in
+    the lines."""
     own = [line for line in lines if line.get("stage") == stage]
     names = dict.fromkeys(
         name
@@ -64,8 +66,15 @@ def metrics_table(lines: Sequence[Mapping[str, Any]], stage: str) -> tuple[list[
         for name, value in line.items()
         if name not in _PLACE and isinstance(value, int | float) and not isinstance(value, bool)
     )
-    rows = [Row(name, tuple(_number(line.get(name)) for line in own)) for name in names]
+    ordered = sorted(names, key=_rank)  # stable
+    rows = [Row(name, tuple(_number(line.get(name)) for line in own)) for name in ordered]
     return [int(line.get("step", 0)) for line in own], rows
+
+
+def _rank(name: str) -> int:
+    """How much a metric tells of whether a stage learned: its place in `_TELLING`."""
+    last = name.rpartition(".")[2]
+    return _TELLING.index(last) if last in _TELLING else len(_TELLING)
 
 
 def _number(value: Any) -> float | None:
@@ -73,12 +82,9 @@ def _number(value: Any) -> float | None:
 
 
 def curve(rows: Sequence[Row]) -> Row | None:
-    """The row that shows best whether a stage learned: success, else a reward, else a loss, else the first."""
-    for wanted in ("success", "reward", "reward_mean", "loss"):
-        for row in rows:
-            if row.name == wanted or row.name.endswith(f".{wanted}"):
-                return row
-    return rows[0] if rows else None
+    """The row that shows best whether a stage learned: success, else a reward, else a loss, else the
+    first."""
+    return min(rows, key=lambda row: _rank(row.name), default=None)
 
 
 def evaluations(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -120,8 +126,9 @@ def formulas(run: RunDirectory) -> dict[str, Formulas]:
 
 
 def find(run: RunDirectory, key: str, step: int | None = None) -> tuple[Trajectory, tuple[str, int]]:
-    """The trajectory of that key, and the (stage, step) of its file. Evaluations ask the same tasks again, so a key
-    may be in several files: `step` chooses one, else the file that the key names, else the latest is taken.
+    """The trajectory of that key, and the (stage, step) of its file. Evaluations ask the same tasks again, so
+    a key may be in several files: `step` chooses one, else the file that the key names, else the latest is
+    taken.
 
     Raises:
         Refusal: RLC0705 when there is none, with near keys.
@@ -146,8 +153,8 @@ def find(run: RunDirectory, key: str, step: int | None = None) -> tuple[Trajecto
 
 
 def worth(trajectory: Trajectory, known: Mapping[str, Formulas]) -> float | None:
-    """What a trajectory got: its reward (the sum of a turn-level one), without one whether it was verified; None when
-    the machinery lost it."""
+    """What a trajectory got: its reward (the sum of a turn-level one), without one whether it was verified;
+    None when the machinery lost it."""
     if trajectory.failure is not None:
         return None
     names = known.get(trajectory.env)
@@ -158,8 +165,8 @@ def worth(trajectory: Trajectory, known: Mapping[str, Formulas]) -> float | None
 
 
 def good_and_bad(trajectories: Sequence[Trajectory], known: Mapping[str, Formulas]) -> list[tuple[str, Trajectory]]:
-    """("good", the best) and ("bad", the worst); one alone when they got the same, none when all were lost. Of equals
-    the shortest is taken: it is the quickest to read."""
+    """("good", the best) and ("bad", the worst); one alone when they got the same, none when all were lost.
+    Of equals the shortest is taken: it is the quickest to read."""
     scored = [(value, len(t.dialogue), t) for t in trajectories if (value := worth(t, known)) is not None]
     if not scored:
         return []
@@ -171,8 +178,8 @@ def good_and_bad(trajectories: Sequence[Trajectory], known: Mapping[str, Formula
 
 
 def describe(trajectory: Trajectory, known: Mapping[str, Formulas]) -> dict[str, Any]:
-    """A trajectory turn by turn: every message with what was measured and computed for its turn; then what belongs to
-    the whole. Agent messages number the turns."""
+    """A trajectory turn by turn: every message with what was measured and computed for its turn; then what
+    belongs to the whole. Agent messages number the turns."""
     ledger, names = trajectory.ledger, known.get(trajectory.env)
     turns = ledger.turn_slices()
     spans = [span for span in ledger.spans if span.kind == "agent"]

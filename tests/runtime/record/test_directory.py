@@ -355,6 +355,19 @@ def test_a_report_is_json_even_with_numbers_that_are_none(tmp_path):
         assert run.report() == {"loss": "nan", "success": 0.5}
 
 
+def test_the_first_error_is_told_and_not_what_it_made_of_closing(tmp_path, monkeypatch):
+    def failing():
+        raise Refusal("RLC0702", "the disk is full")
+
+    monkeypatch.setattr("rlspec.runtime.record.events.Events.close", lambda self: failing())
+    with pytest.raises(KeyError), create(tmp_path / "a") as run:
+        run.log({})
+    with pytest.raises(Refusal, match="the disk is full"):
+        RunDirectory.open(tmp_path / "a", "aa").close()
+    monkeypatch.undo()
+    RunDirectory.open(tmp_path / "a", "aa").close()
+
+
 RUNNER = """
 import sys
 from pathlib import Path
