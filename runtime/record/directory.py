@@ -82,7 +82,8 @@ class RunDirectory:
         lock, begun = None, False
         try:
             durable.make_directory(path)
-            _refuse_foreign(path)
+            if not (path / VERSIONS).exists():
+                _refuse_foreign(path)
             lock = Lock(path)
             if (path / VERSIONS).exists():
                 _same_plan(path, plan_digest)

@@ -114,6 +114,13 @@ def test_a_directory_of_somebody_else_is_refused_and_left_alone(tmp_path):
     assert names(tmp_path) == ["thesis.tex"]
 
 
+def test_what_people_put_beside_a_run_survives_a_restart(tmp_path):
+    create(tmp_path / "a").close()
+    (tmp_path / "a" / "notes.txt").write_text("seed 3 looks odd")
+    create(tmp_path / "a", restart=True).close()
+    assert (tmp_path / "a" / "notes.txt").exists()
+
+
 def test_there_must_be_a_run_to_open(tmp_path):
     for resume in (False, True):
         with pytest.raises(Refusal, match="RLC0705"):
