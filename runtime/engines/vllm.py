@@ -1,6 +1,6 @@
 """The vLLM engine: conversations, token ids in and out, sampled by vLLM's scheduler inside this process.
 
-    engine = VllmEngine("policy/", capacity=16, context_limit=512, turn_limit=64, stop_tokens=[3])
+    engine = VllmEngine("policy/", capacity=16, context=512, temperature=0.7, max_new_tokens=64, stop_tokens=[3])
     engine.load_weights(model.state_dict(), version=0)
     engine.open("t3/r1", None, seed=7)
     engine.feed("t3/r1", prompt_tokens)
@@ -51,48 +51,48 @@ PROBE_LENGTH = 48
 class VllmEngine:
     """An `Engine` (see `protocol`) over vLLM's in-process engine, in float32.
 
-    `folder`: a Hugging Face checkpoint (config and weights; a tokenizer is not needed). `context_limit`: the
-    most tokens of a conversation, within the model's position limit. `turn_limit`: the most tokens of a
-    message. `stop_tokens`: ids that end a message; no other id does, not even the checkpoint's own
-    end-of-sequence. `temperature`: at least 0.01, below which vLLM samples from another distribution than
-    asked for.
+    `folder`: a Hugging Face checkpoint (config and weights; a tokenizer is not needed). `context`: the most
+    tokens of a conversation. `max_new_tokens`: the most tokens of a message. `stop_tokens`: ids that end a
+    message; no other id does, not even the checkpoint's own end-of-sequence. `temperature`: at least 0.01,
+    below which vLLM samples from another distribution than asked for.
 
-    Raises Refusal RLC0710 when vLLM is missing or its CPU kernels have no attention heads of the model's
-    size, ValueError for limits that do not fit the model. vLLM's state is process-wide: `shutdown` one engine
-    before the next.
+    vLLM's state is process-wide: `shutdown` one engine before the next is made.
+
+    Raises:
+        ValueError: a number is out of range.
+        Refusal: RLC0710, vLLM is missing, or its CPU kernels have no attention heads of the model's size;
+            RLC0505, the context is longer than the model's.
     """
 
     def __init__(
         self,
         folder: str | Path,
-        *,
         capacity: int,
-        context_limit: int,
-        turn_limit: int,
+        context: int,
+        temperature: float,
+        max_new_tokens: int,
         stop_tokens: Sequence[int],
-        temperature: float = 1.0,
     ) -> None:
-        if temperature < 0.01:
-            raise ValueError(f"temperature {temperature} is below 0.01")
-        if min(capacity, turn_limit) < 1 or context_limit < 3:
-            raise ValueError("capacity and turn_limit are at least 1, context_limit at least 3")
+        if capacity < 1 or context < 3:
+            raise ValueError("capacity >= 1 and context >= 3 are needed")
+        self.configure(temperature, max_new_tokens)
         self._vllm = _import_vllm()
-        self._probe = WeightProbe(folder, temperature, min(PROBE_LENGTH, context_limit - 1))
+        self._probe = WeightProbe(folder, min(PROBE_LENGTH, context - 1))
         config = self._probe.config
-        positions = int(config.max_position_embeddings)
-        if context_limit > positions:
-            raise ValueError(f"context_limit {context_limit} is more than the model's {positions} positions")
+        longest = int(config.max_position_embeddings)
+        if context > longest:
+            reason = f"a context of {context} tokens does not fit a model of {longest}"
+            raise Refusal("RLC0505", reason, "lower the context")
         self._vocabulary = int(config.vocab_size)
-        self._capacity, self._temperature = capacity, temperature
-        self._context_limit, self._turn_limit = context_limit, turn_limit
-        self._stop_tokens = list(stop_tokens)
+        self._capacity, self._context, self._stop_tokens = capacity, context, list(stop_tokens)
         # One more than the context, because vLLM samples a token after every sequence that it scores.
-        self._max_length = min(context_limit + 1, positions)
+        self._max_length = min(context + 1, longest)
         with _process_state_kept():
             self._engine = self._vllm.LLMEngine.from_engine_args(self._engine_args(folder, config))
         self._conversations: dict[str, _Conversation] = {}
-        self._awaiting: dict[str, _Conversation] = {}  # by request
-        self._scores: dict[str, list[float]] = {}  # by request, until `logprobs` takes them
+        self._fed: dict[str, _Conversation] = {}  # by key: await a message, and vLLM does not know yet
+        self._sampling: dict[str, _Conversation] = {}  # by request
+        self._scores: dict[str, Any] = {}  # by request, until taken
         self._finished: list[Sampled] = []
         self._requests = map(str, itertools.count())
         self._version = -1
@@ -107,6 +107,12 @@ class VllmEngine:
     def capacity(self) -> int:
         """How many conversations may be open at once."""
         return self._capacity
+
+    def configure(self, temperature: float, max_new_tokens: int) -> None:
+        """Sampling settings of the messages that are asked for from now on. Raises ValueError out of range."""
+        if temperature < 0.01 or max_new_tokens < 1:
+            raise ValueError("temperature >= 0.01 and max_new_tokens >= 1 are needed")
+        self._temperature, self._max_new_tokens = float(temperature), max_new_tokens
 
     def load_weights(self, state: Mapping[str, Any], version: int) -> None:
         """Replace all weights and check that vLLM computes what they say. Messages in flight go on under
@@ -123,79 +129,78 @@ class VllmEngine:
         self._engine.reset_prefix_cache(reset_running_requests=True)
         self._engine.set_weight_version(str(version))
         self._version = version
-        self._probe.check(tensors, self.logprobs([self._probe.tokens])[0], version)
+        (seen,) = self._score([self._probe.tokens], temperature=1.0)
+        self._probe.check(tensors, seen, version)
 
     def open(self, key: str, uniforms: NDArray[np.float64] | None, seed: int = 0) -> None:
-        """Start a conversation. vLLM draws with a generator of its own, seeded by `seed` and the turn;
-        `uniforms` is not used. Raises KeyError for an open key, ValueError beyond `capacity`.
+        """Start a conversation. vLLM draws with a generator of its own, seeded by `seed`, the key and the turn;
+        `uniforms` is not used. Raises KeyError for an open key, ValueError when no slot is free.
         """
         if key in self._conversations:
-            raise KeyError(f"{key} is already open")
+            raise KeyError(f"conversation {key!r} is open already")
         if len(self._conversations) == self._capacity:
-            raise ValueError(f"{self._capacity} conversations are open and no more fit")
+            raise ValueError(f"all {self._capacity} slots are in use")
         self._conversations[key] = _Conversation(key, seed)
 
     def feed(self, key: str, tokens: Sequence[int]) -> None:
-        """Append tokens and ask for the next message; to a context without room the answer is an empty
-        message.
+        """Append tokens and ask for the next message. May be called several times in a row. A context that has
+        no room for an answer is answered with an empty message.
 
-        Raises KeyError for a key that is not open or awaits a message, ValueError for ids outside the
-        vocabulary and for an empty context.
+        Raises KeyError for a key that is not open or whose message is being sampled, ValueError for ids outside
+        the vocabulary.
         """
         conversation = self._conversations[key]
-        if conversation.awaits:
-            raise KeyError(f"{key} awaits a message already")
+        if conversation.request is not None or any(message.key == key for message in self._finished):
+            raise KeyError(f"conversation {key!r} is in the middle of a message")
         self._check_tokens(tokens)
-        if not conversation.tokens and not tokens:
-            raise ValueError(f"{key} has no tokens to go on from")
         conversation.tokens.extend(tokens)
-        conversation.awaits = True
-        room = self._context_limit - len(conversation.tokens)
-        if room <= 0:
-            self._finish(conversation, Sampled(key, [], [], [], "context_limit"))
-            return
-        seed = derived_seed(conversation.seed, "turn", conversation.turn)
-        request = self._ask(conversation.tokens, min(room, self._turn_limit), seed, logprobs=0)
-        conversation.request = request
-        self._awaiting[request] = conversation
+        self._fed[key] = conversation
 
     def poll(self) -> list[Sampled]:
-        """Advance all conversations that await a message until one is finished; [] when none awaits."""
-        while self._awaiting and not self._finished:
+        """Advance all conversations that await a message until at least one is finished; [] when none awaits.
+
+        Raises ValueError when one of them was fed nothing at all.
+        """
+        if not all(conversation.tokens for conversation in self._fed.values()):
+            raise ValueError("a conversation begins with at least one token")
+        for conversation in self._fed.values():
+            self._start(conversation)
+        self._fed.clear()
+        while self._sampling and not self._finished:
             self._step()
         finished, self._finished = self._finished, []
-        for message in finished:
-            self._conversations[message.key].awaits = False
         return finished
 
     def close(self, key: str) -> None:
-        """Forget a conversation and abort its message in flight. Raises KeyError for a key that is not
-        open."""
+        """Forget a conversation and abort its message. Raises KeyError for a key that is not open."""
         conversation = self._conversations.pop(key)
+        self._fed.pop(key, None)
         if conversation.request is not None:
             self._engine.abort_request([conversation.request])
-            del self._awaiting[conversation.request]
+            del self._sampling[conversation.request]
         self._finished = [message for message in self._finished if message.key != key]
 
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
-        """Log-probabilities (nats, at the engine's temperature) of given tokens, the first of each NaN.
+        """Log-probabilities (nats, at the sampling temperature) of given tokens, the first of each NaN.
 
         Messages in flight advance meanwhile. vLLM scores prompts at temperature 1 only: at any other, whole
-        rows of the vocabulary are fetched and tempered here, which is fit for probes, not for batches of a
-        large one. Raises ValueError for a sequence longer than `context_limit` (or as long, if the model has
-        no position more).
+        rows of the vocabulary are fetched and tempered here, which suits a probe but not a batch of a large
+        vocabulary. Raises ValueError for a sequence longer than the context (or as long, when the model has no
+        position more).
         """
+        return self._score(sequences, self._temperature)
+
+    def _score(self, sequences: Sequence[Sequence[int]], temperature: float) -> list[list[float]]:
         for tokens in sequences:
             self._check_tokens(tokens)
             if len(tokens) >= self._max_length:
                 raise ValueError(f"{len(tokens)} tokens are more than the {self._max_length - 1} to score")
-        rows = 0 if self._temperature == 1.0 else -1
-        options = {"prompt_logprobs": rows, "skip_reading_prefix_cache": True}
+        options = {"prompt_logprobs": 0 if temperature == 1.0 else -1, "skip_reading_prefix_cache": True}
         requests = [self._ask(tokens, 1, 0, **options) if len(tokens) > 1 else None for tokens in sequences]
         while any(request is not None and request not in self._scores for request in requests):
             self._step()
         return [
-            [math.nan] * len(tokens) if request is None else self._scores.pop(request)
+            [math.nan] * len(tokens) if request is None else _tempered(self._scores.pop(request), temperature)
             for tokens, request in zip(sequences, requests, strict=True)
         ]
 
@@ -239,6 +244,18 @@ class VllmEngine:
             disable_log_stats=True,
         )
 
+    def _start(self, conversation: _Conversation) -> None:
+        """Ask vLLM for a conversation's next message, or finish it when its context is full."""
+        room = self._context - len(conversation.tokens)
+        if room <= 0:
+            self._finish(conversation, Sampled(conversation.key, [], [], [], "context_limit"))
+            return
+        seed = derived_seed(conversation.seed, "engine", conversation.key, conversation.turn)
+        request = self._ask(conversation.tokens, min(room, self._max_new_tokens), seed, logprobs=0)
+        conversation.request = request
+        conversation.at_limit = "turn_limit" if room >= self._max_new_tokens else "context_limit"
+        self._sampling[request] = conversation
+
     def _ask(self, tokens: Sequence[int], max_tokens: int, seed: int, **options: Any) -> str:
         """One vLLM request: sampling from the whole tempered distribution, ended by declared tokens only."""
         request = next(self._requests)
@@ -271,9 +288,9 @@ class VllmEngine:
             if completion.finish_reason not in ("stop", "length"):
                 raise RuntimeError(f"vLLM ended a request with {completion.finish_reason!r}: {output}")
             if output.prompt_logprobs is not None:
-                self._scores[output.request_id] = self._tempered(output.prompt_logprobs)
+                self._scores[output.request_id] = output.prompt_logprobs
             else:
-                conversation = self._awaiting.pop(output.request_id)
+                conversation = self._sampling.pop(output.request_id)
                 self._finish(conversation, self._sampled(conversation, completion))
 
     def _sampled(self, conversation: _Conversation, completion: Any) -> Sampled:
@@ -283,10 +300,7 @@ class VllmEngine:
         versions = [int(span.version) for span in spans for _ in range(span.start, span.end)]
         if not len(tokens) == len(versions) == len(logprobs):
             raise RuntimeError(f"vLLM labelled {len(tokens)} tokens with {len(versions)} weight versions")
-        finish: Finish = "stop"
-        if completion.finish_reason == "length":
-            full = len(conversation.tokens) + len(tokens) >= self._context_limit
-            finish = "context_limit" if full else "turn_limit"
+        finish: Finish = "stop" if completion.finish_reason == "stop" else conversation.at_limit
         return Sampled(conversation.key, tokens, logprobs, versions, finish)
 
     def _finish(self, conversation: _Conversation, message: Sampled) -> None:
@@ -295,19 +309,6 @@ class VllmEngine:
         conversation.request = None
         self._finished.append(message)
 
-    def _tempered(self, flat: Any) -> list[float]:
-        """Log-probabilities of a prompt's own tokens at the engine's temperature, from vLLM's flat rows.
-
-        A row is the token itself and, at a temperature other than 1, the whole vocabulary after it.
-        """
-        if self._temperature == 1.0:
-            return [math.nan, *flat.logprobs]
-        values = np.array(flat.logprobs) / self._temperature
-        scores = [math.nan]
-        for start, end in zip(flat.start_indices[1:], flat.end_indices[1:], strict=True):
-            scores.append(float(values[start] - np.logaddexp.reduce(values[start + 1 : end])))
-        return scores
-
     def _check_tokens(self, tokens: Sequence[int]) -> None:
         if any(not 0 <= token < self._vocabulary for token in tokens):
             raise ValueError(f"a token is outside the vocabulary of {self._vocabulary}")
@@ -315,15 +316,29 @@ class VllmEngine:
 
 @dataclass(slots=True)
 class _Conversation:
-    """`tokens`: the context so far; `request`: what vLLM works on; `awaits`: fed, and the answer not yet
-    polled."""
+    """`tokens`: the context so far; `request`: the message that vLLM samples; `at_limit`: how that ends when
+    no stop token ends it."""
 
     key: str
     seed: int
     turn: int = 0
     tokens: list[int] = field(default_factory=list)
     request: str | None = None
-    awaits: bool = False
+    at_limit: Finish = "turn_limit"
+
+
+def _tempered(flat: Any, temperature: float) -> list[float]:
+    """Log-probabilities of a prompt's own tokens at a temperature, from vLLM's flat rows.
+
+    A row is the token itself and, at a temperature other than 1, the whole vocabulary after it.
+    """
+    if temperature == 1.0:
+        return [math.nan, *flat.logprobs]
+    values = np.array(flat.logprobs) / temperature
+    scores = [math.nan]
+    for start, end in zip(flat.start_indices[1:], flat.end_indices[1:], strict=True):
+        scores.append(float(values[start] - np.logaddexp.reduce(values[start + 1 : end])))
+    return scores
 
 
 def _import_vllm() -> SimpleNamespace:

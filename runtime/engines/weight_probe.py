@@ -5,10 +5,10 @@ old weights and the run looks like one that learns slowly. So after every update
 sequence, and the same tensors are run through transformers on the same sequence. The cost is a forward pass
 of some fifty tokens.
 
-    probe = WeightProbe("policy/", temperature=0.7, length=48)
+    probe = WeightProbe("policy/", length=48)
     tensors = probe.fitting(state)           # exactly the model's parameters, or a refusal
     ...                                      # hand them to the engine
-    probe.check(tensors, engine.logprobs([probe.tokens])[0], version=3)
+    probe.check(tensors, seen, version=3)  # seen: log-probabilities of probe.tokens
 
 Dimension suffixes: P probe tokens, V vocabulary.
 """
@@ -39,20 +39,16 @@ class WeightProbe:
     the name under which `fitting` returns its tensor. `config`: the checkpoint's configuration.
     """
 
-    def __init__(self, folder: str | Path, temperature: float, length: int) -> None:
+    def __init__(self, folder: str | Path, length: int) -> None:
         from transformers import AutoModelForCausalLM
 
-        self._model = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float32, local_files_only=True
-        ).eval()
+        self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, local_files_only=True).eval()
         self.config = self._model.config
         first_names = {parameter: name for name, parameter in self._model.named_parameters()}
         self.names = {
-            name: first_names[parameter]
-            for name, parameter in self._model.named_parameters(remove_duplicate=False)
+            name: first_names[parameter] for name, parameter in self._model.named_parameters(remove_duplicate=False)
         }
         self._known = set(self._model.state_dict())
-        self._temperature = temperature
         draws = stream(0, "weight probe").integers(int(self.config.vocab_size), size=length)
         self.tokens: list[int] = draws.tolist()
         self._before: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
@@ -83,7 +79,7 @@ class WeightProbe:
         return {name: state[name].detach() for name in wanted}
 
     def check(self, tensors: Mapping[str, Tensor], seen: Sequence[float], version: int) -> None:
-        """`seen`: the engine's log-probabilities of `tokens` after the update, (P,), the first not looked at.
+        """`seen`: the engine's log-probabilities of `tokens` at temperature 1, (P,), the first not looked at.
 
         Raises Refusal RLC0708 when they are not those of `tensors`, and when an update so small that the
         tolerance would hide it should have moved them, but did not.
@@ -104,7 +100,7 @@ class WeightProbe:
         weights = {name: tensor.to("cpu", torch.float32) for name, tensor in tensors.items()}
         tokens_1P = torch.tensor([self.tokens])
         output = torch.func.functional_call(self._model, weights, (tokens_1P,), {"use_cache": False})
-        logprobs_PV = torch.log_softmax(output.logits[0, :-1].double() / self._temperature, dim=-1)
+        logprobs_PV = torch.log_softmax(output.logits[0, :-1].double(), dim=-1)
         logprobs_P: NDArray[np.float64] = logprobs_PV.gather(1, tokens_1P[0, 1:, None])[:, 0].numpy()
         return logprobs_P
 

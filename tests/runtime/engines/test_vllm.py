@@ -53,9 +53,7 @@ def tiny_model(*, tied: bool, head_size: int = 32) -> LlamaForCausalLM:
 
 def moved(state: State, scale: float, seed: int = 1) -> State:
     generator = torch.Generator().manual_seed(seed)
-    new = {
-        name: value + scale * torch.randn(value.shape, generator=generator) for name, value in state.items()
-    }
+    new = {name: value + scale * torch.randn(value.shape, generator=generator) for name, value in state.items()}
     if "lm_head.weight" in state and torch.equal(state["lm_head.weight"], state["model.embed_tokens.weight"]):
         new["lm_head.weight"] = new["model.embed_tokens.weight"]
     return new
@@ -71,9 +69,7 @@ class Reference:
     def __call__(self, state: State, tokens: list[int], temperature: float = TEMPERATURE) -> torch.Tensor:
         self.model.load_state_dict(state)
         with torch.no_grad():
-            return torch.log_softmax(
-                self.model(torch.tensor([tokens])).logits[0].double() / temperature, dim=-1
-            )
+            return torch.log_softmax(self.model(torch.tensor([tokens])).logits[0].double() / temperature, dim=-1)
 
     def error(
         self,
@@ -125,8 +121,8 @@ def made(reference: Reference, tmp_path_factory: pytest.TempPathFactory) -> Iter
     engine = VllmEngine(
         folder,
         capacity=CAPACITY,
-        context_limit=CONTEXT,
-        turn_limit=TURN,
+        context=CONTEXT,
+        max_new_tokens=TURN,
         stop_tokens=[STOP],
         temperature=TEMPERATURE,
     )
@@ -363,21 +359,34 @@ def test_stop_tokens_and_limits_end_messages(engine: VllmEngine, reference: Refe
 
 
 def test_a_seed_gives_the_same_tokens_alone_and_in_a_crowd(engine: VllmEngine) -> None:
-    engine.open("alone", None, seed=11)
-    engine.feed("alone", prompt_of(25, 0))
-    alone = drain(engine)["alone"].tokens
-    engine.close("alone")
+    engine.open("9", None, seed=11)
+    engine.feed("9", prompt_of(25, 0))
+    alone = drain(engine)["9"].tokens
+    engine.close("9")
     for i in range(CAPACITY):
-        engine.open(str(i), None, seed=11 if i == 9 else i)
+        engine.open(str(i), None, seed=11)
         engine.feed(str(i), prompt_of(25, 0))
     crowd = drain(engine)
     assert crowd["9"].tokens == alone
     assert len({tuple(message.tokens) for message in crowd.values()}) >= CAPACITY - 1
 
 
-def test_tokens_are_drawn_from_the_distribution_that_is_reported(
-    engine: VllmEngine, reference: Reference
-) -> None:
+def test_temperature_and_length_can_be_set_between_messages(engine: VllmEngine, reference: Reference) -> None:
+    prompt = prompt_of(40, 8)
+    engine.open("a", None)
+    engine.configure(1.0, 5)
+    try:
+        engine.feed("a", prompt)
+        (message,) = engine.poll()
+        (scored,) = engine.logprobs([prompt + message.tokens])
+    finally:
+        engine.configure(TEMPERATURE, TURN)
+    assert len(message.tokens) == 5
+    assert reference.error(prompt, message, {0: reference.base}, temperature=1.0) < 5e-5
+    np.testing.assert_allclose(scored[len(prompt) :], message.logprobs, atol=5e-5)
+
+
+def test_tokens_are_drawn_from_the_distribution_that_is_reported(engine: VllmEngine, reference: Reference) -> None:
     # Mean surprisal against entropy: top-k, penalties or another temperature would move it by many errors.
     prompt = prompt_of(CONTEXT - 1, 2)
     logprobs = reference(reference.base, prompt)[-1]
@@ -425,17 +434,26 @@ def test_misuse_is_refused(engine: VllmEngine, reference: Reference) -> None:
     for call in (lambda: engine.feed("b", [5]), lambda: engine.close("b")):
         with pytest.raises(KeyError):
             call()
-    for tokens in ([], [VOCABULARY], [-1]):
-        with pytest.raises(ValueError, match=r"tokens to go on|vocabulary"):
-            engine.feed("a", tokens)
+    for token in (VOCABULARY, -1):
+        with pytest.raises(ValueError, match="vocabulary"):
+            engine.feed("a", [token])
+    engine.feed("a", [])
+    with pytest.raises(ValueError, match="at least one token"):
+        engine.poll()
     engine.feed("a", [5])
+    engine.feed("a", [6, 7])
+    engine.open("full", None)
+    engine.feed("full", prompt_of(CONTEXT, 0))
+    assert engine.poll() == [Sampled("full", [], [], [], "context_limit")]
+    engine.close("full")
+    assert engine._conversations["a"].tokens == [5, 6, 7]
     with pytest.raises(KeyError):
         engine.feed("a", [5])
     with pytest.raises(ValueError, match="to score"):
         engine.logprobs([prompt_of(CONTEXT + 1, 0)])
     for i in range(CAPACITY - 1):
         engine.open(str(i), None)
-    with pytest.raises(ValueError, match="no more fit"):
+    with pytest.raises(ValueError, match="slots are in use"):
         engine.open("one too many", None)
     with pytest.raises(Refusal, match=r"RLC0708.*model.norm.weight is missing"):
         engine.load_weights({n: v for n, v in reference.base.items() if n != "model.norm.weight"}, 1)
@@ -446,12 +464,10 @@ def test_misuse_is_refused(engine: VllmEngine, reference: Reference) -> None:
 def test_heads_without_a_kernel_are_refused(made: VllmEngine, tmp_path: Path) -> None:
     tiny_model(tied=True, head_size=16).save_pretrained(tmp_path)
     with pytest.raises(Refusal, match=r"RLC0710.*heads have size 16"):
-        VllmEngine(tmp_path, capacity=1, context_limit=8, turn_limit=1, stop_tokens=[])
+        VllmEngine(tmp_path, 1, 8, 1.0, 1, [])
 
 
-def test_in_a_ray_actor_with_weights_through_the_object_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_a_ray_actor_with_weights_through_the_object_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Temperature 1, and an untied output layer: what the engine above is not."""
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     import ray
@@ -463,7 +479,7 @@ def test_in_a_ray_actor_with_weights_through_the_object_store(
 
     class Sampler:
         def __init__(self, folder: str) -> None:
-            self.engine = VllmEngine(folder, capacity=4, context_limit=96, turn_limit=16, stop_tokens=[STOP])
+            self.engine = VllmEngine(folder, 4, 96, 1.0, 16, [STOP])
 
         def sample(self, state: State, version: int) -> tuple[list[Sampled], list[list[float]]]:
             self.engine.load_weights(state, version)

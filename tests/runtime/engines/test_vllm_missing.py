@@ -15,17 +15,17 @@ from rlspec.runtime.refusal import Refusal
 def test_a_missing_vllm_is_refused_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Refusal, match="RLC0710: vLLM is not installed") as refused:
-        VllmEngine("nowhere", capacity=1, context_limit=8, turn_limit=1, stop_tokens=[])
+        VllmEngine("nowhere", 1, 8, 1.0, 1, [])
     assert refused.value.cure == "make env-vllm"
 
 
 @pytest.mark.parametrize(
     "settings",
-    [{"temperature": 0.0}, {"capacity": 0}, {"turn_limit": 0}, {"context_limit": 2}],
+    [{"temperature": 0.0}, {"capacity": 0}, {"max_new_tokens": 0}, {"context": 2}],
 )
 def test_settings_that_cannot_work_are_refused_before_vllm_is_imported(settings: dict[str, float]) -> None:
-    sizes: dict[str, float] = {"capacity": 1, "context_limit": 8, "turn_limit": 1}
-    with pytest.raises(ValueError, match=r"at least|below"):
+    sizes: dict[str, float] = {"capacity": 1, "context": 8, "max_new_tokens": 1, "temperature": 1.0}
+    with pytest.raises(ValueError, match="are needed"):
         VllmEngine("nowhere", stop_tokens=[], **(sizes | settings))  # type: ignore[arg-type]
 
 

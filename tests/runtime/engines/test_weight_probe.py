@@ -11,8 +11,6 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from rlspec.runtime.engines.weight_probe import WeightProbe
 from rlspec.runtime.refusal import Refusal
 
-TEMPERATURE = 0.8
-
 
 @pytest.fixture(params=[True, False], ids=["tied", "untied"])
 def model(request: pytest.FixtureRequest, tmp_path: Path) -> LlamaForCausalLM:
@@ -33,7 +31,7 @@ def model(request: pytest.FixtureRequest, tmp_path: Path) -> LlamaForCausalLM:
 
 @pytest.fixture
 def probe(model: LlamaForCausalLM, tmp_path: Path) -> WeightProbe:
-    probe = WeightProbe(tmp_path, TEMPERATURE, 12)
+    probe = WeightProbe(tmp_path, 12)
     probe.take_weights()
     return probe
 
@@ -41,12 +39,12 @@ def probe(model: LlamaForCausalLM, tmp_path: Path) -> WeightProbe:
 def scored(model: LlamaForCausalLM, probe: WeightProbe) -> list[float]:
     tokens = torch.tensor(probe.tokens)
     with torch.no_grad():
-        rows = torch.log_softmax(model(tokens[None]).logits[0, :-1] / TEMPERATURE, dim=-1)
+        rows = torch.log_softmax(model(tokens[None]).logits[0, :-1], dim=-1)
     return [float("nan"), *rows.gather(1, tokens[1:, None])[:, 0].tolist()]
 
 
 def test_the_folders_weights_are_handed_over_and_not_kept(model: LlamaForCausalLM, tmp_path: Path) -> None:
-    probe = WeightProbe(tmp_path, TEMPERATURE, 12)
+    probe = WeightProbe(tmp_path, 12)
     weights = probe.take_weights()
     for name, parameter in model.named_parameters():
         assert torch.equal(weights[name], parameter)
@@ -77,9 +75,7 @@ def test_old_weights_are_refused_and_the_right_ones_pass_afterwards(
     probe.check(tensors, old, 2)
 
 
-def test_a_change_within_the_tolerance_must_still_move_the_probe(
-    model: LlamaForCausalLM, probe: WeightProbe
-) -> None:
+def test_a_change_within_the_tolerance_must_still_move_the_probe(model: LlamaForCausalLM, probe: WeightProbe) -> None:
     old = scored(model, probe)
     probe.check({n: t.clone() for n, t in probe.fitting(model.state_dict()).items()}, old, 0)
     with torch.no_grad():
@@ -94,9 +90,7 @@ def test_not_a_number_is_refused(model: LlamaForCausalLM, probe: WeightProbe) ->
         probe.check(probe.fitting(model.state_dict()), [float("nan")] * 12, 0)
 
 
-def test_a_state_that_is_not_the_models_is_refused_by_name(
-    model: LlamaForCausalLM, probe: WeightProbe
-) -> None:
+def test_a_state_that_is_not_the_models_is_refused_by_name(model: LlamaForCausalLM, probe: WeightProbe) -> None:
     state = model.state_dict()
     missing = {name: tensor for name, tensor in state.items() if name != "model.norm.weight"}
     with pytest.raises(Refusal, match=r"model\.norm\.weight is missing"):
