@@ -43,9 +43,7 @@ class SignalSpec:
     choices: tuple[str, ...] | None = None
 
 
-def ragged(
-    trajectories: Iterable[Trajectory], signals: Sequence[SignalSpec]
-) -> tuple[RaggedBatch, list[Trajectory]]:
+def ragged(trajectories: Iterable[Trajectory], signals: Sequence[SignalSpec]) -> tuple[RaggedBatch, list[Trajectory]]:
     """Build the batch, and say who is in it.
 
     Failed trajectories are left out. The others are put in the order of their group numbers, within a group
@@ -77,9 +75,7 @@ def _offsets(sizes: Any) -> Offsets:
     return offsets
 
 
-def _column(
-    signal: SignalSpec, members: list[Trajectory], batch: RaggedBatch, codes: dict[str | None, int]
-) -> Signal:
+def _column(signal: SignalSpec, members: list[Trajectory], batch: RaggedBatch, codes: dict[str | None, int]) -> Signal:
     """One signal's values, float64, over the members of its level."""
     values: list[float] = []
     for index, trajectory in enumerate(members):

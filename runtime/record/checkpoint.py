@@ -267,9 +267,7 @@ def _parsed(data: bytes, framework: str) -> dict[str, Any]:
     from safetensors.numpy import load as load_numpy
 
     try:
-        return {
-            name: array.copy() for name, array in load_numpy(data).items()
-        }  # writable, and free of the file
+        return {name: array.copy() for name, array in load_numpy(data).items()}  # writable, and free of the file
     except KeyError as error:
         raise TypeError(f"numpy has no type {error}; load with framework='torch'") from error
 
@@ -302,9 +300,7 @@ def _serialised(shard: Mapping[str, Any], kind: str) -> bytes:
     if kind == "arrays":
         from safetensors.numpy import save as save_numpy
 
-        return save_numpy(
-            {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in shard.items()}
-        )
+        return save_numpy({name: np.ascontiguousarray(array).reshape(array.shape) for name, array in shard.items()})
     from safetensors.torch import save as save_torch
 
     # Tied weights share memory, which safetensors refuses; copies keep each value under each name.

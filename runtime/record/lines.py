@@ -64,9 +64,7 @@ def decode(line: bytes) -> dict[str, Any]:
     record = json.loads(line)
     if not isinstance(record, dict):
         raise ValueError("not an object")
-    return {
-        key: _UNFINITE.get(value, value) if isinstance(value, str) else value for key, value in record.items()
-    }
+    return {key: _UNFINITE.get(value, value) if isinstance(value, str) else value for key, value in record.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +101,7 @@ class Lines:
                 torn = True
                 if number < len(lines):
                     cure = "restore the file from a copy, or start the run again in a new directory"
-                    raise Refusal(
-                        "RLC0706", f"line {number} of {self.path} is damaged: {error}", cure
-                    ) from error
+                    raise Refusal("RLC0706", f"line {number} of {self.path} is damaged: {error}", cure) from error
             if torn:
                 return lines[: number - 1]
         return lines
@@ -138,9 +134,7 @@ class Lines:
         with writing(self.path):
             if self._handle is None:
                 new = not self.path.exists()
-                self._handle = os.open(
-                    self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644
-                )
+                self._handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
                 if new:
                     sync_directory(self.path.parent)
             size = os.fstat(self._handle).st_size

@@ -76,9 +76,7 @@ def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What differs between two records and can change the last bits of a number, as "torch 2.12 then, 2.13
     now". What one of them does not know (threads before torch is loaded) is not compared."""
     packages_then, packages_now = then.get("packages", {}), now.get("packages", {})
-    pairs = [
-        (key, then.get(key), now.get(key)) for key in ("python", "machine", "processor", "threads", "vectors")
-    ]
+    pairs = [(key, then.get(key), now.get(key)) for key in ("python", "machine", "processor", "threads", "vectors")]
     pairs = [pair for pair in pairs if pair[1] is not None and pair[2] is not None]
     names = sorted({*packages_then, *packages_now})
     pairs += [(name, packages_then.get(name), packages_now.get(name)) for name in names]
