@@ -71,10 +71,11 @@ def demonstrations(
     seed: int,
     split: str = "train",
     phrasing: str = "train",
+    first: int = 0,
 ) -> list[Demonstration]:
-    """`count` demonstrations of the mixture, on tasks 0 .. count - 1 of the split; the same for the same arguments.
+    """`count` demonstrations of the mixture, on the tasks of the split from `first` on; the same for equal arguments.
     A share `mixture.changed` of them has a user that changes its mind wherever the task allows it."""
-    return list(each_demonstration(shop, user, mixture, count, seed, split, phrasing))
+    return list(each_demonstration(shop, user, mixture, count, seed, split, phrasing, first))
 
 
 def each_demonstration(
@@ -85,11 +86,12 @@ def each_demonstration(
     seed: int,
     split: str = "train",
     phrasing: str = "train",
+    first: int = 0,
 ) -> Iterator[Demonstration]:
     """As `demonstrations`, one by one."""
     world = ShopWorld(shop)
     steady, fickle = AgendaUsers(user).with_changes(0.0), AgendaUsers(user).with_changes(1.0)
-    for number in range(count):
+    for number in range(first, first + count):
         rng = stream(seed, "shop", "demonstration", split, number)
         draw_style, draw_leave, draw_change, draw_slip = rng.random(4).tolist()
         style: Style = "hasty"

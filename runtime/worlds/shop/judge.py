@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -44,6 +45,7 @@ def clean_labels(task: Task, dialogue: Sequence[Message]) -> list[int]:
     wrong: list[tuple[int, Call]] = []
     known: set[str] = set()
     read: set[_Key] = set()
+    confirmed: set[str] = set()
     last_turn = -1
     for place, message in enumerate(dialogue):
         if message.role == "user":
@@ -56,6 +58,9 @@ def clean_labels(task: Task, dialogue: Sequence[Message]) -> list[int]:
         if message.call is None:
             if reply is not None and reply.role == "user" and message.malformed is None:
                 labels[-1] = _label_of_text(message, reply, known, bool(owed))
+                if hear(message.text).act == "confirm":
+                    labels[-1] *= int(message.text not in confirmed)
+                    confirmed.add(message.text)
         elif reply is not None and reply.status == "ok":
             key = _key(message.call)
             if not _writes(message.call):
@@ -69,7 +74,7 @@ def clean_labels(task: Task, dialogue: Sequence[Message]) -> list[int]:
     major = [turn for turn, call in wrong if not _made_good(call, dialogue, gold)]
     if major:
         labels[major[0]] = -1
-    elif owed and last_turn >= 0 and dialogue[-1].role == "user":
+    elif owed and last_turn >= 0 and hear(dialogue[-1].text).act == "goodbye":
         labels[last_turn] = -1
     return labels
 
@@ -96,7 +101,7 @@ def _made_good(call: Call, dialogue: Sequence[Message], gold: set[_Key]) -> bool
         return False
     again = [
         message.call
-        for message, reply in zip(dialogue, dialogue[1:], strict=False)
+        for message, reply in pairwise(dialogue)
         if message.call is not None and message.call.name == call.name and reply.status == "ok"
     ]
     return _key(again[-1]) in gold

@@ -27,6 +27,7 @@ from rlspec.runtime.worlds.shop.lexicon import METHODS
 from rlspec.runtime.worlds.shop.wishes import ON_ITEM, Wish
 
 Style = Literal["confirm", "hasty", "early", "absent"]
+STYLES: tuple[Style, ...] = ("confirm", "hasty", "early", "absent")
 
 ASK_NAME = "your name ?"
 ASK_MORE = "anything else ?"

@@ -16,14 +16,12 @@ import hashlib
 import json
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from rlspec.compiler.catalog.shop import Shop
 from rlspec.runtime.streams import stream
 from rlspec.runtime.worlds.protocol import Call, Task
 from rlspec.runtime.worlds.shop import lexicon
+from rlspec.runtime.worlds.shop.customers import Customer, Dice, Rows, draw_customer, draw_rows
 from rlspec.runtime.worlds.shop.wishes import INTENTS, ON_ITEM, ON_USER, Wish
 
 SPLITS = ("train", "test")
@@ -31,7 +29,7 @@ TRIES = 40
 """Customers that are tried for one pair of intents before another pair is drawn."""
 
 
-Hashes = Callable[[dict[str, list[tuple[Any, ...]]], Sequence[Call]], tuple[str, str]]
+Hashes = Callable[[Rows, Sequence[Call]], tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,75 +51,13 @@ LEVELS = (
 )
 
 
-@dataclass(slots=True)
-class Customer:
-    """The user of a task. `orders`: number -> (status, payment method, city, {item: colour})."""
-
-    user: str
-    name: str
-    home: str
-    methods: list[str]
-    cards: list[str]
-    orders: dict[str, tuple[str, str, str, dict[str, str]]]
-    rows: dict[str, list[tuple[Any, ...]]]
-
-
-def _some(rng: np.random.Generator, pool: Sequence[str], count: int) -> list[str]:
-    return [pool[place] for place in rng.permutation(len(pool))[:count].tolist()]
-
-
-def _one(rng: np.random.Generator, pool: Sequence[Any]) -> Any:
-    return pool[int(rng.random() * len(pool))]
-
-
-def _customer(config: Shop, level: Level, rng: np.random.Generator) -> Customer:
-    """A user with orders, among strangers."""
-    people = 1 + config.strangers
-    names, users = _some(rng, lexicon.NAMES, people), _some(rng, lexicon.USERS, people)
-    cities = [_one(rng, lexicon.CITIES) for _ in range(people)]
-    numbers = _some(rng, lexicon.ORDERS, level.orders + config.strangers)
-    cards = _some(rng, lexicon.CARDS, 3)
-    goods = _some(rng, lexicon.ITEMS, level.orders * config.items_per_order)
-    rows: dict[str, list[tuple[Any, ...]]] = {
-        "users": [(user, name, 0) for user, name in zip(users, names, strict=True)],
-        "addresses": list(zip(users, cities, strict=True)),
-        "payment_methods": [],
-        "gift_cards": [],
-        "orders": [],
-        "order_items": [],
-    }
-    orders: dict[str, tuple[str, str, str, dict[str, str]]] = {}
-    methods: list[str] = []
-    for place, number in enumerate(numbers):
-        mine = place < level.orders
-        owner = users[0] if mine else users[1 + place - level.orders]
-        if place == 0 or not mine:
-            has = _some(rng, lexicon.METHODS, 3)
-            methods = methods or has
-            rows["payment_methods"] += [(owner, method) for method in has]
-        status = "pending" if rng.random() < 0.5 else "delivered"
-        method, city = _one(rng, has), _one(rng, lexicon.CITIES)
-        inside = goods[place * config.items_per_order : (place + 1) * config.items_per_order] if mine else []
-        items = {item: _one(rng, lexicon.VARIANTS[item]) for item in inside or [_one(rng, lexicon.ITEMS)]}
-        rows["orders"].append((number, owner, status, method, city, 0, 0))
-        rows["order_items"] += [(number, item, colour, "bought") for item, colour in items.items()]
-        if mine:
-            orders[number] = (status, method, city, items)
-    amounts = rng.integers(1, 10, size=len(cards)).tolist()
-    rows["gift_cards"] = [
-        (card, users[0] if place < 2 else users[-1], 10 * amount, 0)
-        for place, (card, amount) in enumerate(zip(cards, amounts, strict=True))
-    ]
-    return Customer(users[0], names[0], cities[0], methods, cards[:2], orders, rows)
-
-
 def _values(customer: Customer, wish: Wish) -> list[str]:
     """The values that would change something for the wish's target."""
     match wish.intent:
         case "address":
-            return [city for city in lexicon.CITIES if city != customer.orders[wish.order][2]]
+            return [city for city in lexicon.CITIES if city != customer.orders[wish.order].city]
         case "recolour":
-            worn = customer.orders[wish.order][3][wish.item]
+            worn = customer.orders[wish.order].items[wish.item]
             return [colour for colour in lexicon.VARIANTS[wish.item] if colour != worn]
         case "payment":
             return [method for method in customer.methods if method != wish.method]
@@ -138,26 +74,26 @@ def _targets(customer: Customer, intent: str, busy: set[str]) -> list[tuple[str,
     allowed = {"recolour": ("pending", "delivered"), "refund": ("delivered",)}.get(intent, ("pending",))
     return [
         (number, item)
-        for number, (status, _, _, items) in customer.orders.items()
-        if status in allowed and number not in busy
-        for item in items
+        for number, order in customer.orders.items()
+        if order.status in allowed and number not in busy
+        for item in order.items
     ]
 
 
-def _wish(config: Shop, customer: Customer, intent: str, busy: set[str], rng: np.random.Generator) -> Wish | None:
+def _wish(config: Shop, customer: Customer, intent: str, busy: set[str], dice: Dice) -> Wish | None:
     wish = Wish(intent, user=customer.user)
     if wish.has_target:
         targets = _targets(customer, intent, busy)
         if not targets:
             return None
-        order, item = _one(rng, targets)
-        status, method, _, _ = customer.orders[order]
-        names_order = intent not in ON_ITEM and rng.random() < config.knows_order
-        wish = replace(wish, order=order, item=item, status=status, method=method, names_order=names_order)
-    return replace(wish, value=_one(rng, _values(customer, wish)))
+        number, item = dice.one(targets)
+        order = customer.orders[number]
+        names_order = intent not in ON_ITEM and dice.random() < config.knows_order
+        wish = Wish(intent, number, item, "", names_order, order.status, order.method, customer.user)
+    return replace(wish, value=dice.one(_values(customer, wish)))
 
 
-def _with_thought(config: Shop, customer: Customer, wish: Wish, rng: np.random.Generator) -> Wish | None:
+def _with_thought(config: Shop, customer: Customer, wish: Wish, dice: Dice) -> Wish | None:
     """The wish with a first thought, or None where no other thought is possible. A first thought is as possible as the
     wish itself, so that an agent which acts on it does real harm instead of meeting an error."""
     values = [value for value in _values(customer, wish) if value != wish.value]
@@ -165,42 +101,42 @@ def _with_thought(config: Shop, customer: Customer, wish: Wish, rng: np.random.G
     if wish.has_target:
         for order, item in _targets(customer, wish.intent, set()):
             same = item == wish.item if wish.intent in ON_ITEM else order == wish.order
-            first = replace(wish, order=order, item=item, method=customer.orders[order][1])
+            first = replace(wish, order=order, item=item, method=customer.orders[order].method)
             if not same and wish.value in _values(customer, first):
                 others.append((order, item))
-    if others and (not values or rng.random() < config.thinks_of_other_item):
-        order, item = _one(rng, others)
+    if others and (not values or dice.random() < config.thinks_of_other_item):
+        order, item = dice.one(others)
         return replace(wish, thought="target", first_order=order, first_item=item)
-    return replace(wish, thought="value", first_value=_one(rng, values)) if values else None
+    return replace(wish, thought="value", first_value=dice.one(values)) if values else None
 
 
-def _draw(config: Shop, level: Level, rng: np.random.Generator) -> tuple[Customer, list[Wish]]:
+def _draw(config: Shop, level: Level, dice: Dice) -> tuple[Customer, list[Wish]]:
     """A customer and wishes. Intents are drawn first and kept until a customer fits, so that all are about equally
     frequent; some pairs fit no customer (two orders cannot hold a cancellation, another one that was thought of first,
     and a refund), which is why the tries are counted."""
     fewest, most = level.wishes
-    count = fewest if fewest == most or rng.random() >= config.second_request else most
+    count = fewest if fewest == most or dice.random() >= config.second_request else most
     while True:
-        intents = [_one(rng, level.intents) for _ in range(count)]
+        intents = [dice.one(level.intents) for _ in range(count)]
         if count == 2 and intents[0] == intents[1] and intents[0] in ON_USER:
             continue
-        thinkers = range(count) if level.every_wish_has_a_thought else [int(rng.integers(count))]
+        thinkers = range(count) if level.every_wish_has_a_thought else [int(dice.random() * count)]
         for _ in range(TRIES):
-            customer = _customer(config, level, rng)
-            wishes = _wishes(config, customer, intents, thinkers, rng)
+            customer = draw_customer(dice, level.orders, config.items_per_order)
+            wishes = _wishes(config, customer, intents, thinkers, dice)
             if wishes:
                 return customer, wishes
 
 
 def _wishes(
-    config: Shop, customer: Customer, intents: Sequence[str], thinkers: Container[int], rng: np.random.Generator
+    config: Shop, customer: Customer, intents: Sequence[str], thinkers: Container[int], dice: Dice
 ) -> list[Wish]:
     """A wish for each intent, of different orders; none at all where the customer's orders do not allow it."""
     wishes: list[Wish] = []
     for place, intent in enumerate(intents):
-        wish = _wish(config, customer, intent, {wish.order for wish in wishes}, rng)
+        wish = _wish(config, customer, intent, {wish.order for wish in wishes}, dice)
         if wish is not None and place in thinkers:
-            wish = _with_thought(config, customer, wish, rng)
+            wish = _with_thought(config, customer, wish, dice)
         if wish is None:
             return []
         wishes.append(wish)
@@ -247,18 +183,18 @@ def generate(config: Shop, split: str, number: int, hashes: Hashes) -> Task:
     if split not in SPLITS or number < 0:
         raise ValueError(f"no task {number} in split {split!r}: splits are {', '.join(SPLITS)}, numbers start at 0")
     level = LEVELS[config.difficulty]
-    rng = stream(config.seed, "shop", "task", split, number)
+    dice = Dice(stream(config.seed, "shop", "task", split, number))
     while True:
-        customer, wishes = _draw(config, level, rng)
+        customer, wishes = _draw(config, level, dice)
         if split_of(config, subject(customer.name, wishes)) != split:
             continue
-        gold = _gold(customer, wishes)
-        before, after = hashes(customer.rows, gold)
+        rows, gold = draw_rows(dice, customer, config.strangers), _gold(customer, wishes)
+        before, after = hashes(rows, gold)
         if before == after:
             continue
         payload = {
             "name": customer.name,
-            "rows": customer.rows,
+            "rows": rows,
             "wishes": [wish.plain() for wish in wishes],
             "reference_hash": after,
         }

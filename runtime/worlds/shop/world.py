@@ -13,6 +13,7 @@ from typing import Any
 from rlspec.compiler.catalog.shop import Shop
 from rlspec.runtime.worlds.protocol import Call, InfraFailure, Observation, Task
 from rlspec.runtime.worlds.shop import database
+from rlspec.runtime.worlds.shop.customers import Rows
 from rlspec.runtime.worlds.shop.tasks import generate
 from rlspec.runtime.worlds.shop.tools import TOOLS, Desk, ToolError
 
@@ -84,7 +85,7 @@ class ShopWorld:
 
     def __init__(self, config: Shop) -> None:
         self.config = config
-        self._images: OrderedDict[str, bytes] = OrderedDict()
+        self._images: OrderedDict[tuple[str, str], bytes] = OrderedDict()
 
     @cached_property
     def system(self) -> str:
@@ -98,22 +99,35 @@ class ShopWorld:
 
     def task(self, split: str, number: int) -> Task:
         """The `number`-th task of `split` ("train" or "test"); the same one on every call and machine."""
-        return generate(self.config, split, number, _hashes)
+        image = b""
+
+        def hashes(rows: Rows, gold: Sequence[Call]) -> tuple[str, str]:
+            nonlocal image
+            image = database.image_of(rows)
+            return _hashes(image, rows, gold)
+
+        task = generate(self.config, split, number, hashes)
+        self._keep(task, image)
+        return task
 
     def reset(self, task: Task) -> ShopSession:
         """A session of its own, in the state in which the task begins."""
-        image = self._images.get(task.id)
+        image = self._images.get((task.id, task.payload["reference_hash"]))
         if image is None:
-            image = self._images[task.id] = database.image_of(task.payload["rows"])
-            if len(self._images) > IMAGES_KEPT:
-                self._images.popitem(last=False)
+            image = database.image_of(task.payload["rows"])
+            self._keep(task, image)
         return ShopSession(image, task.payload["reference_hash"])
 
+    def _keep(self, task: Task, image: bytes) -> None:
+        self._images[task.id, task.payload["reference_hash"]] = image
+        if len(self._images) > IMAGES_KEPT:
+            self._images.popitem(last=False)
 
-def _hashes(rows: dict[str, list[tuple[Any, ...]]], gold: Sequence[Call]) -> tuple[str, str]:
+
+def _hashes(image: bytes, rows: Rows, gold: Sequence[Call]) -> tuple[str, str]:
     """The hash of the content before and after the gold calls. A gold call that errs is a bug of the generator."""
     before = database.content_hash({table: rows.get(table, ()) for table in database.WIDTH})
-    session = ShopSession(database.image_of(rows), "")
+    session = ShopSession(image, "")
     for call in gold:
         observation = session.step(call)
         if observation.status != "ok":
