@@ -1,7 +1,7 @@
 """The plain evaluator: what a program means, written to be read and not to be fast.
 
-Every step becomes one list with a number per member of its level; every sum is `math.fsum`, which rounds once. The
-generated kernels must agree with this to 1e-9, so a doubt about a formula is settled here.
+Every step becomes one list with a number per member of its level; every sum is `math.fsum`, which rounds
+once. The generated kernels must agree with this to 1e-9, so a doubt about a formula is settled here.
 
     evaluate(program, batch)["advantage"]      # one float per member of the output's level
 
@@ -40,7 +40,8 @@ def evaluate(program: Program, batch: Batch) -> dict[str, Column]:
     """Every output of the program, one float per member of its level (one for `const` and `step`).
 
     Raises:
-        ValueError: the program is not well formed, or a signal is missing or has another length than its level.
+        ValueError: the program is not well formed, or a signal is missing or has another length than its
+        level.
     """
     levels = check(program)
     tree = _Tree(batch)
@@ -58,7 +59,8 @@ def evaluate(program: Program, batch: Batch) -> dict[str, Column]:
 
 
 class _Tree:
-    """The batch's tree as offsets per level: members of level v + 1 below member m are `below[v][m : m + 2]`."""
+    """The batch's tree as offsets per level: members of level v + 1 below member m are `below[v][m : m +
+    2]`."""
 
     def __init__(self, batch: Batch) -> None:
         groups = len(batch.group_offsets) - 1
@@ -113,7 +115,7 @@ def _step(step: Step, level: Level, args: list[tuple[Column, Level]], tree: _Tre
             return [ELEMENT[step.op](*values) for values in zip(*lifted, strict=True)]
 
 
-# ------------------------------------------------------------------------------------------------------ elementwise
+# ------------------------------------------------------------------------------------------------ elementwise
 
 
 def divide(x: float, y: float) -> float:
@@ -188,7 +190,7 @@ ELEMENT: dict[str, Callable[..., float]] = {
 }
 
 
-# ------------------------------------------------------------------------------------------------------- over pools
+# ------------------------------------------------------------------------------------------------- over pools
 
 
 def total(values: Sequence[float]) -> float:

@@ -1,11 +1,11 @@
 """Which members meet in a step: the scope and the members of every operation that crosses members.
 
-A *pool* is the set of members that one `reduce`, `normalise`, `scan` or `gae` looks at together. It is given by two
-levels: the members' own, and the scope, whose every member holds one pool. `over (traj, turn)` has scope `group` and
-members `turn`; `over traj` has scope `group` and members `traj`.
+A *pool* is the set of members that one `reduce`, `normalise`, `scan` or `gae` looks at together. It is given
+by two levels: the members' own, and the scope, whose every member holds one pool. `over (traj, turn)` has
+scope `group` and members `turn`; `over traj` has scope `group` and members `traj`.
 
-The evaluator and the kernels both start from here, so they cannot disagree about who is compared with whom; what is
-then computed over a pool they write twice, independently.
+The evaluator and the kernels both start from here, so they cannot disagree about who is compared with whom;
+what is then computed over a pool they write twice, independently.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def axis_level(label: str) -> Level:
 
 
 def pool_of(axes: Iterable[str]) -> Pool:
-    """The pool of `over axes`: from the parent of the coarsest axis down to the finest one. A level that is left out
-    between them is passed through: all tokens of a trajectory are in `("traj", "token")`."""
+    """The pool of `over axes`: from the parent of the coarsest axis down to the finest one. A level that is
+    left out between them is passed through: all tokens of a trajectory are in `("traj", "token")`."""
     levels = [axis_level(axis) for axis in axes]
     if not levels:
         raise ValueError("an `over` needs at least one axis")
@@ -50,8 +50,9 @@ def pool_of(axes: Iterable[str]) -> Pool:
 
 
 def pool(step: Step) -> Pool:
-    """The pool of a step that crosses members. An aligned `normalise` has the aligned members as its own: turn k of
-    every trajectory of a group is one pool of the scope `group`, and there are as many pools as turns."""
+    """The pool of a step that crosses members. An aligned `normalise` has the aligned members as its own:
+    turn k of every trajectory of a group is one pool of the scope `group`, and there are as many pools as
+    turns."""
     match step.op:
         case "reduce":
             return pool_of(step.attrs["axes"])
@@ -113,7 +114,8 @@ def check(program: Program) -> tuple[Level, ...]:
     """The level of every step.
 
     Raises:
-        ValueError: with the step's position, when the program is not well formed: a reference forwards, a level that
+        ValueError: with the step's position, when the program is not well formed: a reference forwards, a
+        level that
             is not the one that follows from the arguments, an unknown operation, choice, input or axis.
     """
     declared = {i.name: BY_LABEL[i.level] for i in program.inputs}

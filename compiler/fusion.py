@@ -1,0 +1,352 @@
+"""Fusion: a program as few nested loops, with nothing stored that can stay a scalar.
+
+A program is first taken apart into *nodes*: elementwise values, and *folds* that gather a value over a pool
+(a zscore is four folds and some arithmetic). Then every node gets a *time*, the earliest place in the nest of
+loops where all that it needs is known:
+
+    time = (pass over the groups, pass over a group's trajectories, ..., slot within the member itself)
+
+Between the passes over the same members come the slots where what a pass gathered is known. Times compare
+like words in a dictionary: a node's time is the latest of its arguments', a fold is known one pass after its
+loop. Two nodes whose times share all passes share their loops; that is all the fusion there is.
+
+A value is stored in an array only when a later pass reads it and it is costly to compute again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlspec.compiler.evaluator import ELEMENT
+from rlspec.compiler.levels import BY_LABEL, Level
+from rlspec.compiler.pools import NEUTRAL, Pool, axis_level, check, pool, pool_of
+from rlspec.compiler.program import Program, Step
+
+FORWARD, BACKWARD = 0, 1
+Turn = tuple[int, int]
+Path = tuple[Turn, ...]  # one (pass, direction) per loop from the outermost inwards; the body of `step` is ()
+Time = tuple[int, ...]
+
+COSTLY = 4
+COST = {
+    "div": 2,
+    "pow": 12,
+    "exp": 8,
+    "log": 8,
+    "sqrt": 3,
+    "lift": 0,
+    "span": 0,
+    "num": 0,
+    "index": 0,
+    "select": 2,
+}
+
+
+@dataclass(slots=True)
+class Node:
+    """`kind` is const, input, elem, fold, scan, gae, rank or aligned; `op` the operation or folding function.
+    `label` is what its variable is called after. Elementwise nodes include `index`, `num`, `span` (members of
+    a pool, a whole number) and `lift` (the same value at a finer level)."""
+
+    kind: str
+    op: str
+    args: tuple[int, ...]
+    level: Level
+    attrs: dict[str, Any]
+    label: str
+    pool: Pool | None = None
+    home: Path | None = None  # the body that computes it (and stores it, if it is stored)
+    stored: bool = False
+    shares: str | None = None  # the output whose array it may use until that is written
+    bodies: set[Path] = field(default_factory=set)  # the bodies, at its own level, that compute it
+
+
+@dataclass(slots=True)
+class Schedule:
+    """Nodes in order, the body in which each is computed, and which output names which node."""
+
+    nodes: list[Node]
+    outputs: dict[str, int]
+    uses: dict[tuple[int, Path], list[Path]]  # (node, body at the node's level) -> the bodies that mention it
+    gathers: dict[int, Path]  # fold, scan, gae -> the body of its members
+    when: list[Time]
+
+
+def schedule(program: Program) -> Schedule:
+    """Plan the loops of a program.
+
+    Raises:
+        ValueError: the program is not well formed.
+    """
+    parts = _Parts(program)
+    nodes = parts.nodes
+    when, costs = times(nodes), _costs(nodes)
+    plan = Schedule(nodes, parts.outputs, defaultdict(list), {}, when)
+    named = set(plan.outputs.values())
+    whole = {n.args[0] for n in nodes if n.kind in ("rank", "aligned")}
+    wanted: dict[int, set[Path]] = defaultdict(set)
+
+    def demand(args: Iterable[int], body: Path) -> None:
+        for a in args:
+            own = body[: max(nodes[a].level - Level.STEP, 0)]
+            wanted[a].add(own)
+            plan.uses[a, own].append(body)
+
+    for at in reversed(range(len(nodes))):
+        node, time = nodes[at], when[at]
+        first = tuple((p, FORWARD) for p in time[:-1])
+        if not wanted[at] and at not in named and at not in whole:
+            continue
+        if node.kind == "elem":
+            bodies = wanted[at] | ({first} if at in named or at in whole else set())
+            again = len(bodies) > 1 and costs[at] >= COSTLY and node.level > Level.STEP
+            node.stored = at in named or at in whole or again
+            node.bodies = {min(bodies)} if node.stored else bodies
+            node.home = min(bodies) if node.stored else None
+            for body in node.bodies:
+                demand(node.args, body)
+        elif node.kind in ("fold", "scan", "gae"):
+            assert node.pool is not None
+            inner = _latest((when[a] for a in node.args), node.pool.member)
+            backward = node.op in ("suffix_sum", "gae")
+            body = tuple(
+                (p, BACKWARD if backward and level >= node.pool.scope else FORWARD)
+                for level, p in enumerate(inner[:-1], start=Level.STEP)
+            )
+            plan.gathers[at] = body
+            node.home = first if node.kind == "fold" else body
+            node.bodies = {node.home}
+            kept = at in named or at in whole or any(b != first for b in wanted[at])
+            node.stored = node.kind != "fold" or kept
+            demand(node.args, body)
+        elif node.kind in ("rank", "aligned"):
+            assert node.pool is not None
+            node.home = first[: node.pool.scope - Level.STEP]
+            node.bodies, node.stored = {node.home}, True
+    _share(plan, whole)
+    return plan
+
+
+def times(nodes: list[Node]) -> list[Time]:
+    """The time of every node; see the module."""
+    found: list[Time] = []
+    for node in nodes:
+        args = [found[a] for a in node.args]
+        if node.pool is None:
+            found.append(_latest(args, node.level))
+            continue
+        scope = node.pool.scope - Level.STEP
+        inner = _latest(args, node.pool.member)
+        # An array that is complete before the first pass over the pool needs no pass of its own.
+        complete = node.kind in ("rank", "aligned") and not any(inner[scope + 1 :]) and _is_array(nodes[node.args[0]])
+        known = (*inner[:scope], inner[scope] + (not complete))
+        found.append(known + (0,) * (node.level - Level.STEP + 1 - len(known)))
+    return found
+
+
+def _is_array(node: Node) -> bool:
+    return node.kind in ("input", "scan", "gae", "rank", "aligned")
+
+
+def _latest(args: Iterable[Time], level: Level) -> Time:
+    length = max(level - Level.STEP + 1, 1)
+    return max(((t + (0,) * length)[:length] for t in args), default=(0,) * length)
+
+
+def _costs(nodes: list[Node]) -> list[int]:
+    """What computing a value again costs, in additions. A costly argument that others use too will itself be
+    stored."""
+    uses = Counter(a for node in nodes for a in set(node.args))
+    costs: list[int] = []
+    for node in nodes:
+        again = (a for a in set(node.args) if nodes[a].level is node.level)
+        inner = sum(costs[a] for a in again if costs[a] < COSTLY or uses[a] == 1)
+        costs.append(COST.get(node.op, 1) + inner if node.kind == "elem" else 0)
+    return costs
+
+
+def _share(plan: Schedule, whole: set[int]) -> None:
+    """Let a stored value live in the array of an elementwise output of its level that is written last, at the
+    same position that is then read last."""
+    readers: dict[int, list[tuple[Path, int]]] = defaultdict(list)
+    for at, node in enumerate(plan.nodes):
+        where = [plan.gathers[at]] if at in plan.gathers else node.bodies
+        for a in node.args:
+            readers[a].extend((body, at) for body in where)
+
+    def before(reader: int, out: int, home: Path) -> bool:
+        """Everything that this reader's value goes into, in the body that writes the output, goes into the
+        output."""
+        if reader >= out:
+            return reader == out
+        return all(before(c, out, home) for body, c in readers[reader] if body[: len(home)] == home)
+
+    named = set(plan.outputs.values())
+    free = {at: name for name, at in plan.outputs.items() if plan.nodes[at].kind == "elem"}
+    for at, node in enumerate(plan.nodes):
+        if not node.stored or at in named or at in whole or node.level <= Level.STEP:
+            continue
+        for out, name in free.items():
+            home = plan.nodes[out].home
+            if plan.nodes[out].level is not node.level or home is None or out <= at or node.home == home:
+                continue
+            if all(
+                body[: len(home)] < home or (body == home and before(reader, out, home)) for body, reader in readers[at]
+            ):
+                node.shares = name
+                del free[out]
+                break
+
+
+class _Parts:
+    """Takes a program apart into nodes; equal nodes are one."""
+
+    def __init__(self, program: Program) -> None:
+        self.nodes: list[Node] = []
+        self._known: dict[tuple[Any, ...], int] = {}
+        check(program)
+        labels = _labels(program)
+        place: list[int] = []
+        for at, step in enumerate(program.steps):
+            place.append(self._step(step, tuple(place[a] for a in step.args), labels[at]))
+        self.outputs = {name: place[at] for name, at in program.outputs.items()}
+
+    def add(
+        self,
+        kind: str,
+        op: str,
+        args: tuple[int, ...],
+        level: Level,
+        label: str = "x",
+        pool: Pool | None = None,
+        **attrs: Any,
+    ) -> int:
+        key = (kind, op, args, level, pool, tuple(sorted((k, repr(v)) for k, v in attrs.items())))
+        if key not in self._known:
+            self._known[key] = len(self.nodes)
+            self.nodes.append(Node(kind, op, args, level, attrs, label, pool))
+        return self._known[key]
+
+    def elem(self, op: str, *args: int, level: Level | None = None, label: str = "x", **attrs: Any) -> int:
+        """An elementwise node; one of constants is folded, by the evaluator's own arithmetic."""
+        if level is None:
+            level = max(self.nodes[a].level for a in args)
+        if level is Level.CONST:
+            return self.const(ELEMENT[op](*(self.nodes[a].attrs["value"] for a in args)))
+        if op == "select" and args[1] == args[2] and self.nodes[args[1]].level is level:
+            return args[1]
+        return self.add("elem", op, args, level, label, **attrs)
+
+    def const(self, value: float) -> int:
+        return self.add("const", "", (), Level.CONST, value=float(value))
+
+    def span(self, pool: Pool) -> int:
+        label = f"{pool.scope.label}_{pool.member.label}s"
+        return self.add("elem", "span", (), max(pool.scope, Level.STEP), label, members=pool)
+
+    def _step(self, step: Step, args: tuple[int, ...], label: str) -> int:
+        level, attrs = BY_LABEL[step.level], step.attrs
+        match step.op:
+            case "const":
+                return self.const(attrs["value"])
+            case "input":
+                return self.add("input", attrs["name"], (), level, label)
+            case "index":
+                return self.add("elem", "index", (), level, f"{level.label}_index")
+            case "num":
+                axis = axis_level(attrs["axis"])
+                return self.add("elem", "num", (), level, f"num_{axis.label}", members=pool_of((attrs["axis"],)))
+            case "reduce":
+                return self._reduce(attrs, args, pool(step), label)
+            case "scan":
+                return self.add("scan", attrs["fn"], args, level, label, pool(step))
+            case "gae":
+                return self.add("gae", "gae", args, level, label, pool(step))
+            case "normalise":
+                return self._normalise(attrs, args[0], pool(step), label)
+            case op:
+                return self.elem(op, *args, level=level, label=label)
+
+    def _reduce(self, attrs: dict[str, Any], args: tuple[int, ...], pool: Pool, label: str) -> int:
+        fn = attrs["fn"]
+        empty = attrs.get("empty")
+        empty = NEUTRAL[fn] if empty is None else float(empty)
+        known_empty = None if NEUTRAL.get(fn) == empty else empty
+        return self.fold(fn, args[0], pool, label, where=args[1:], empty=known_empty)
+
+    def fold(
+        self,
+        fn: str,
+        x: int,
+        pool: Pool,
+        label: str,
+        where: tuple[int, ...] = (),
+        empty: float | None = None,
+        **attrs: Any,
+    ) -> int:
+        """A fold of x over a pool. Arguments: x, then the condition if there is one, else the number of
+        members if the result needs it. `empty` None: nothing is to be done about an empty pool."""
+        counted = fn in ("mean", "std") or (empty is not None and fn not in ("first", "last"))
+        rest = where or ((self.span(pool),) if counted else ())
+        return self.add(
+            "fold",
+            fn,
+            (x, *rest),
+            pool.scope,
+            label,
+            pool,
+            where=bool(where),
+            counted=counted,
+            empty=empty,
+            **attrs,
+        )
+
+    def _normalise(self, attrs: dict[str, Any], x: int, pool: Pool, label: str) -> int:
+        fn, zero_variance = attrs["fn"], float(attrs["zero_variance"])
+        raw = attrs["singleton"] == "raw"
+        if fn == "rank" or attrs.get("align"):
+            source = x
+            if self.nodes[x].level is not pool.member:
+                source = self.add("elem", "lift", (x,), pool.member, self.nodes[x].label)
+            kind = "aligned" if attrs.get("align") else "rank"
+            rule = {k: attrs[k] for k in ("fn", "ddof", "epsilon", "align", "missing") if k in attrs}
+            return self.add(kind, fn, (source,), pool.member, label, pool, raw=raw, zero=zero_variance, **rule)
+        stem = self.nodes[x].label
+        low = self.fold("min", x, pool, f"{stem}_low")
+        high = self.fold("max", x, pool, f"{stem}_high")
+        mean = self.fold("mean", x, pool, f"{stem}_mean")
+        result = self.elem("sub", x, mean, level=pool.member, label=f"{stem}_deviation")
+        if fn == "zscore":
+            squared = self.elem("mul", result, result, level=pool.member, label=f"{stem}_square")
+            scale = self.fold("std", squared, pool, f"{stem}_std", ddof=int(attrs["ddof"]))
+            if attrs["epsilon"]:
+                scale = self.elem("add", scale, self.const(attrs["epsilon"]), label=f"{stem}_scale")
+            safe = "quotient" if attrs["epsilon"] else "div"
+            result = self.elem(safe, result, scale, level=pool.member, label=label)
+        flat = self.const(zero_variance)
+        if raw or zero_variance:
+            alone = self.elem("eq", self.span(pool), self.const(1.0), label=f"{stem}_alone")
+            flat = self.elem("select", alone, x if raw else self.const(0.0), flat, label=f"{stem}_flat")
+        dead = self.elem("eq", low, high, label=f"{stem}_dead")
+        return self.elem("select", dead, flat, result, level=pool.member, label=label)
+
+
+def _labels(program: Program) -> list[str]:
+    """What each step's variable is called after: its output, its signal, or what it does to its first
+    signal."""
+    named = {at: name for name, at in reversed(program.outputs.items())}
+    leads: list[str] = []
+    labels: list[str] = []
+    for at, step in enumerate(program.steps):
+        lead = next((leads[a] for a in step.args if leads[a]), "")
+        if step.op == "input":
+            lead = step.attrs["name"]
+        if at in named:
+            lead = named[at]
+        leads.append(lead)
+        verb = step.attrs.get("fn", step.op)
+        labels.append(lead if at in named or step.op == "input" else f"{lead}_{verb}" if lead else verb)
+    return labels
