@@ -51,7 +51,7 @@ class Automaton:
     def reduce(self, kind: str, action: int | None) -> int | None:
         """Reduce for as long as this terminal asks for it; return the shift that follows, or None."""
         states, values, rules = self.states, self.values, self.tables.rules
-        actions, gotos = self.tables.actions, self.tables.gotos
+        chains = self.tables.chains
         while action is not None and action < 0:
             origin, length, name = rules[-1 - action]
             if name:
@@ -66,9 +66,24 @@ class Automaton:
                     values.append(REDUCTIONS[name](parts))
             else:
                 states.pop()
-            states.append(gotos[states[-1]][origin])
-            action = actions[states[-1]].get(kind)
+            key = (states[-1], origin, kind)
+            chain = chains.get(key)
+            if chain is None:
+                chain = chains[key] = self._chain(*key)
+            states.append(chain[0])
+            action = chain[1]
         return action
+
+    def _chain(self, below: int, origin: str, kind: str) -> tuple[int, int | None]:
+        """The state that a nonterminal leads to, and the action in it, past all the productions that pass an only child
+        on (an operand goes through ten levels of precedence): they depend on nothing else, so they are kept."""
+        actions, gotos, rules = self.tables.actions, self.tables.gotos, self.tables.rules
+        state = gotos[below][origin]
+        action = actions[state].get(kind)
+        while action is not None and action < 0 and not rules[-1 - action][2]:
+            state = gotos[below][rules[-1 - action][0]]
+            action = actions[state].get(kind)
+        return state, action
 
     def _with_item(self, parts: list[Any]) -> list[Item]:
         """Keep a finished item, unless a repair invented a part of it or it nests too deeply."""

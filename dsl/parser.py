@@ -83,9 +83,7 @@ def _run(source: Source, start: str) -> tuple[Any, tuple[Any, ...], list[Diagnos
     scanned = scan(source.text, tables)
     layout.repair(scanned)
     tree = Recovery(tables, scanned, start).run()
-    found = sorted(
-        scanned.diagnostics, key=lambda d: (d.span.start if d.span else 0, d.span.stop if d.span else 0)
-    )
+    found = sorted(scanned.diagnostics, key=lambda d: (d.span.start if d.span else 0, d.span.stop if d.span else 0))
     if len(found) > MAX_ERRORS:
         more = f"{len(found) - MAX_ERRORS} more errors are not listed"
         found = [*found[: MAX_ERRORS - 1], _with_note(found[MAX_ERRORS - 1], more)]

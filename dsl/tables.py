@@ -1,12 +1,14 @@
 """The parse tables of the grammar, made by Lark and kept as JSON.
 
 Lark reads `grammar.lark`, checks it and computes the LALR(1) tables; we keep from it only what a driver needs (which
-words and signs there are, what each state does with each, the productions) and store that as plain JSON, so that a
-check imports Lark only when the grammar, Lark or this file's format changed.
+words and signs there are, what each state does with each, the productions), in an order that depends on nothing but the
+grammar. `grammar.json` beside it holds them, so a check never imports Lark; `python -m rlspec.dsl.tables` writes it, and
+a test fails while it is not that of the grammar.
 
-The cache is a folder of our own (`$RLSPEC_CACHE`, else `$XDG_CACHE_HOME/rlspec`, else `~/.cache/rlspec`), open to its
-owner only. It is never trusted: a file that is missing, damaged, somebody else's or cannot be written is as good as
-none, and costs the 0.1 s of making the tables again.
+Where it is not (somebody works on the grammar, or packed the one file without the other) the tables come from a cache,
+or are made and put there. The cache is a folder of our own (`$RLSPEC_CACHE`, else `$XDG_CACHE_HOME/rlspec`, else
+`~/.cache/rlspec`), open to its owner only. It is never trusted: a file that is missing, damaged, somebody else's or
+cannot be written is as good as none.
 """
 
 from __future__ import annotations
@@ -18,9 +20,9 @@ import re
 import stat
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ STARTS = ("file", "lone_expression", "lone_type")
 END = "$END"
 # Words that are reserved only where no name may stand.
 CONTEXTUAL = ("on",)
+SHIPPED = Path(__file__).with_name("grammar.json")
 FORMAT = 1
 
 
@@ -51,6 +54,8 @@ class Tables:
     contextual: dict[str, str]
     signs: dict[str, str]
     patterns: dict[str, str]
+    # Filled by the automaton as it runs; not part of the tables.
+    chains: dict[tuple[int, str, str], tuple[int, int | None]] = field(default_factory=dict, compare=False, repr=False)
 
 
 def build(strict: bool = False) -> Tables:
@@ -137,12 +142,15 @@ def _item(pointer: Any) -> str:
     return f"{pointer.rule.origin.name}: {' '.join(names)}"
 
 
-# -------------------------------------------------------------------------------------------------------- the cache
+# ---------------------------------------------------------------------------------------------------- where they are
 
 
 @cache
 def load() -> Tables:
-    """The tables, from the cache where it holds them."""
+    """The tables: those beside the grammar, else from the cache, else made now."""
+    tables = _read_shipped()
+    if tables is not None:
+        return tables
     place = _place()
     tables = _read(place) if place else None
     if tables is None:
@@ -150,6 +158,38 @@ def load() -> Tables:
         if place:
             _write(place, tables)
     return tables
+
+
+def ship() -> None:
+    """Write the tables beside the grammar. Raises OSError where that cannot be written."""
+    SHIPPED.write_bytes(_grammar_digest() + b"\n" + _body(build()) + b"\n")
+
+
+def _grammar_digest() -> bytes:
+    return hashlib.sha256(f"{FORMAT}\0".encode() + GRAMMAR.read_bytes()).hexdigest().encode()
+
+
+def _read_shipped() -> Tables | None:
+    """The tables beside the grammar, if they are of this grammar."""
+    try:
+        digest, _, body = SHIPPED.read_bytes().partition(b"\n")
+        return _tables(body) if digest == _grammar_digest() else None
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _tables(body: bytes) -> Tables:
+    data = json.loads(body)
+    data["rules"] = [tuple(rule) for rule in data["rules"]]
+    return Tables(**data)
+
+
+def _body(tables: Tables) -> bytes:
+    """JSON with a line for each part, so that a change of the grammar is a small difference."""
+    names = [name for name in Tables.__slots__ if name != "chains"]
+    parts = {name: getattr(tables, name) for name in names}
+    lines = [f"{json.dumps(name)}:{json.dumps(part, separators=(',', ':'))}" for name, part in parts.items()]
+    return ("{" + ",\n".join(lines) + "}").encode()
 
 
 def cache_folder() -> Path | None:
@@ -184,6 +224,8 @@ def _key() -> str:
 
 
 def _lark_version() -> str:
+    from importlib.util import find_spec
+
     found = find_spec("lark")
     if found is None or not found.origin:
         return "?"
@@ -202,24 +244,25 @@ def _read(place: Path) -> Tables | None:
         digest, _, body = place.read_bytes().partition(b"\n")
         if hashlib.sha256(body).hexdigest().encode() != digest:
             return None
-        data = json.loads(body)
-        data["rules"] = [tuple(rule) for rule in data["rules"]]
-        return Tables(**data)
+        return _tables(body)
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def _write(place: Path, tables: Tables) -> None:
     """Put the tables down, all or nothing; a folder that cannot be written is left alone."""
-    body = json.dumps(
-        {name: getattr(tables, name) for name in Tables.__slots__}, separators=(",", ":")
-    ).encode()
+    body = _body(tables)
     draft = place.with_suffix(f".{os.getpid()}")
-    try:
+    with suppress(OSError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-        with os.fdopen(os.open(draft, flags, 0o600), "wb") as out:
-            out.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-        os.replace(draft, place)
-    except OSError:
-        draft.unlink(missing_ok=True) if os.access(place.parent, os.W_OK) else None
+        try:
+            with os.fdopen(os.open(draft, flags, 0o600), "wb") as out:
+                out.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+            os.replace(draft, place)
+        except OSError:
+            draft.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    ship()

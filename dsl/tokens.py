@@ -110,6 +110,9 @@ def scan(text: str, tables: Tables) -> Scan:
             continue
         kind, end = found.lastgroup, found.end()
         if kind == "SPACE":
+            if end == position + 1 and text[position] == " ":
+                position = end
+                continue
             breaks = text.count("\n", position, end)
             if breaks:
                 line += breaks
@@ -221,7 +224,7 @@ def _foreign(
     if sign is not None:
         word, span = sign.group(), Span(position, sign.end())
         meaning, instead = _FOREIGN[word]
-        fix = Fix(span, instead if instead in tables.signs else f" {instead} ") if instead else None
+        fix = Fix(span, f" {instead} " if instead.isidentifier() else instead) if instead else None
         label = f"write {meaning}"
         out.diagnostics.append(
             Diagnostic("RLC0003", f"`{word}` is not a sign of the language", span, label=label, fix=fix)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rlspec.dsl.expectations import EXPECTED
 from rlspec.dsl.reductions import REDUCTIONS
 from rlspec.dsl.tables import END, STARTS, Tables, build
@@ -61,6 +62,7 @@ def test_there_is_a_start_for_files_expressions_and_types(tables: Tables) -> Non
 
 def test_larks_own_parser_takes_the_sketches_too(request: pytest.FixtureRequest) -> None:
     from lark import Lark
+
     from rlspec.dsl.tables import GRAMMAR
 
     lark = Lark(GRAMMAR.read_text("utf-8"), parser="lalr", lexer="contextual", start=list(STARTS))

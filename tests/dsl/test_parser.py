@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.dsl.parser import parse, parse_expression, parse_type, read
 from rlspec.dsl.printer import text_of
@@ -127,7 +128,7 @@ def test_a_flattened_file_parses_to_the_same_items() -> None:
 
 
 def test_spans_are_the_text_that_was_read() -> None:
-    text = 'rlspec = 1\nreward R : real@traj = (a + b) * f(x, y = 2) [k]  # note\n'
+    text = "rlspec = 1\nreward R : real@traj = (a + b) * f(x, y = 2) [k]  # note\n"
     reward = tree(text).items[1]
 
     def shown(node: object) -> str:
@@ -264,7 +265,7 @@ def test_a_lone_expression_or_type_with_an_error_is_none() -> None:
         (b"\n  # only a note\n\t\n", "RLC0002"),
         (b"\xef\xbb\xbf", "RLC0002"),
         (b"\x7fELF\x00\x01", "RLC0001"),
-        (b"title = \"\xff\xfe\"", "RLC0001"),
+        (b'title = "\xff\xfe"', "RLC0001"),
         (b"a = 1 # " + b"x" * (1 << 20), "RLC0010"),
         (b"a = 1 # " + b"x" * (1 << 23), "RLC0010"),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rlspec.dsl.diagnostics import Source
 from rlspec.dsl.parser import parse, parse_expression, parse_type
 from rlspec.dsl.printer import text_of

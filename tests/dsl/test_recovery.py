@@ -1,0 +1,244 @@
+"""After an error the parser goes on: each fault once, the rest of the file kept, always an end."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlspec.dsl.diagnostics import Source, render
+from rlspec.dsl.layout import MAX_BRACKETS
+from rlspec.dsl.parser import MAX_ERRORS, parse
+from rlspec.dsl.tables import load
+from rlspec.dsl.tokens import scan
+from rlspec.dsl.tree import Item
+
+SKETCHES = Path(__file__).with_name("sketches.rlspec").read_text("utf-8")
+KINDS = ("delete", "duplicate", "swap", "bracket", "quote")
+
+
+def items_in(items: tuple[Item, ...]) -> int:
+    return sum(1 + items_in(item.body or ()) for item in items)
+
+
+ALL_ITEMS = items_in(parse(Source("sketches", SKETCHES))[0].items)
+
+
+def mutated(text: str, rng: random.Random, kind: str) -> tuple[str, int]:
+    """The text with one fault, and the (0-based) line of it."""
+    tokens = scan(text, load()).tokens[:-1]
+    if kind == "bracket":
+        token = rng.choice([t for t in tokens if t.text in ("{", "}", "(", ")", "[", "]")])
+        return text[: token.start] + text[token.stop :], token.line
+    if kind == "quote":
+        token = rng.choice([t for t in tokens if t.kind == "TEXT"])
+        at = rng.choice([token.start, token.stop - 1])
+        return text[:at] + text[at + 1 :], token.line
+    at = rng.randrange(len(tokens) - 1)
+    token, after = tokens[at], tokens[at + 1]
+    if kind == "delete":
+        return text[: token.start] + text[token.stop :], token.line
+    if kind == "duplicate":
+        return text[: token.stop] + " " + text[token.start :], token.line
+    between = text[token.stop : after.start]
+    return text[: token.start] + after.text + between + token.text + text[after.stop :], token.line
+
+
+def test_one_fault_gives_one_diagnostic_near_it_and_costs_few_items() -> None:
+    rng = random.Random(7)
+    counts, near, kept = [], 0, []
+    for number in range(250):
+        text, line = mutated(SKETCHES, rng, KINDS[number % len(KINDS)])
+        file, diagnostics = parse(Source("mutated", text))
+        if diagnostics:
+            counts.append(len(diagnostics))
+            kept.append(items_in(file.items) / ALL_ITEMS)
+            assert diagnostics[0].span is not None
+            found = Source("mutated", text).position(diagnostics[0].span.start)[0] - 1
+            near += abs(found - line) <= 1
+    faults = len(counts)
+    assert faults > 200
+    assert sum(count == 1 for count in counts) / faults >= 0.97
+    assert max(counts) <= 3
+    assert near / faults >= 0.95
+    assert sum(kept) / faults >= 0.95
+
+
+def test_several_faults_are_all_reported_at_once() -> None:
+    rng = random.Random(11)
+    lines = SKETCHES.split("\n")
+    equal = rounds = 60
+    for _ in range(rounds):
+        planted: dict[int, str] = {}
+        while len(planted) < 3:
+            text, line = mutated(SKETCHES, rng, rng.choice(KINDS))
+            changed = text.split("\n")
+            alone = parse(Source("mutated", text))[1]
+            apart = all(abs(line - other) > 1 for other in planted)
+            if apart and len(alone) == 1 and len(changed) == len(lines):
+                planted[line] = changed[line]
+        text = "\n".join(planted.get(number, line) for number, line in enumerate(lines))
+        diagnostics = parse(Source("mutated", text))[1]
+        assert len(diagnostics) <= len(planted) + 1
+        equal -= len(diagnostics) != len(planted)
+    assert equal / rounds >= 0.9
+
+
+def test_three_errors_in_one_block_leave_the_rest_of_it() -> None:
+    text = (
+        "experiment e {\n  a = 1\n  b = = 2\n  stage t : : grpo {\n    lr = 3\n    n = 4\n  }\n"
+        "  c = f(x ovr turn)\n  d = 5\n}\n"
+    )
+    file, diagnostics = parse(Source("three", text))
+    assert [Source("three", text).position(d.span.start)[0] for d in diagnostics if d.span] == [3, 4, 8]
+    assert [item.head.path[0].value for item in file.items[0].body or ()] == ["a", "b", "stage", "c", "d"]
+
+
+def test_an_invented_value_never_reaches_the_tree() -> None:
+    file, diagnostics = parse(Source("test", "a = 1\nb = f(, x)\nc = g(x y)\nd = 2\n"))
+    assert len(diagnostics) == 2
+    assert [item.head.path[0].value for item in file.items] == ["a", "d"]
+
+
+def test_the_items_before_a_cut_are_kept() -> None:
+    cut = SKETCHES[: SKETCHES.index("signal verdict")]
+    file, diagnostics = parse(Source("cut", cut))
+    assert [d.code for d in diagnostics] == ["RLC0006"]
+    assert len(file.items[1].body or ()) > 8
+
+
+# ---------------------------------------------------------------------------------------------- never, whatever comes
+
+
+@settings(max_examples=150, deadline=2000)
+@given(st.randoms(use_true_random=False), st.lists(st.sampled_from(KINDS), min_size=1, max_size=6))
+def test_any_mutation_of_a_sound_file_is_parsed_and_reported(rng: random.Random, kinds: list[str]) -> None:
+    text = SKETCHES
+    for kind in kinds:
+        text, _ = mutated(text, rng, kind)
+    file, diagnostics = parse(Source("mutated", text))
+    assert len(diagnostics) <= 3 * len(kinds)
+    for diagnostic in diagnostics:
+        assert render(diagnostic)
+        assert diagnostic.span is not None
+        assert 0 <= diagnostic.span.start <= diagnostic.span.stop <= len(text)
+    assert items_in(file.items) <= ALL_ITEMS + len(kinds)
+
+
+PIECES = [
+    "{",
+    "}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "=",
+    ":",
+    ",",
+    ".",
+    "@",
+    "+",
+    "-",
+    "^",
+    "==",
+    "if",
+    "then",
+    "else",
+    "over",
+    "where",
+]
+PIECES += [
+    "not",
+    "in",
+    "on",
+    "extends",
+    "align",
+    "x",
+    "def",
+    "1.5s",
+    '"t"',
+    '"',
+    "'",
+    "#",
+    "\n",
+    " ",
+    "\0",
+    "é",
+    "“",
+    "&&",
+]
+
+
+@settings(max_examples=300, deadline=2000)
+@given(st.lists(st.sampled_from(PIECES), max_size=80).map(" ".join) | st.text(max_size=200))
+def test_garbage_gives_diagnostics_and_nothing_else(text: str) -> None:
+    file, diagnostics = parse(Source("garbage", text))
+    assert len(diagnostics) <= MAX_ERRORS
+    assert all(render(d) for d in diagnostics)
+    assert file.items or diagnostics or not scan(text, load()).tokens[:-1]
+
+
+@settings(max_examples=50, deadline=2000)
+@given(st.binary(max_size=2000))
+def test_binary_garbage_gives_diagnostics_and_nothing_else(data: bytes) -> None:
+    _, diagnostics = parse(Source("garbage", data.decode("latin-1")))
+    assert len(diagnostics) <= MAX_ERRORS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "(" * 20_000,
+        "x = " + "[)" * 20_000,
+        "x = " + "-" * 20_000 + "1",
+        "x = " + "not " * 20_000 + "a",
+        "x = " + "a ^ " * 20_000 + "a",
+        "x = " + "if a then b else " * 5_000 + "c",
+        "x = " + "1 + " * 20_000 + "1",
+        "x = a" + ".b" * 20_000,
+        "x = a" + "()" * 20_000,
+        "param p : a" + ".b" * 20_000 + " = 1",
+        "a { " * 20_000,
+        "a { " * 20_000 + "}" * 20_000,
+        "}" * 20_000,
+        ") a b c" * 10_000,
+        "x ) " + "a " * 20_000,
+        "“" * 20_000,
+        '"\n' * 20_000,
+        "$ " * 20_000,
+        "= \n" * 20_000,
+        '"' + ")" * 20_000 + "x",
+        "a = {{ " * 20_000,
+    ],
+    ids=lambda text: text[:12] + text[-4:],
+)
+def test_depth_and_length_are_refused_in_time_and_without_recursion(text: str) -> None:
+    began = time.process_time()
+    file, diagnostics = parse(Source("bomb", text))
+    assert 1 <= len(diagnostics) <= MAX_ERRORS
+    assert repr(file)
+    assert hash(file) == hash(file)
+    assert time.process_time() - began < 10
+
+
+def test_what_is_as_deep_as_allowed_is_parsed() -> None:
+    for text in (
+        "x = " + "(" * MAX_BRACKETS + "1" + ")" * MAX_BRACKETS,
+        "x = " + "f(" * MAX_BRACKETS + "1" + ")" * MAX_BRACKETS,
+        "x = " + "1 + " * 140 + "1",
+        "a { " * MAX_BRACKETS + "}" * MAX_BRACKETS,
+    ):
+        file, diagnostics = parse(Source("deep", text))
+        assert not diagnostics
+        assert file.items
+
+
+def test_at_most_so_many_errors_are_listed_and_the_last_says_so() -> None:
+    text = "".join(f"x{n} = $ 1\n" for n in range(3 * MAX_ERRORS))
+    _, diagnostics = parse(Source("many", text))
+    assert len(diagnostics) == MAX_ERRORS
+    assert diagnostics[-1].notes == (f"{2 * MAX_ERRORS} more errors are not listed",)
