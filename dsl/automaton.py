@@ -19,8 +19,9 @@ MAX_DEPTH = 150
 class Automaton:
     """`states` is the stack of the tables' states, `values` what has been read, one shorter.
 
-    `before` is the stack as it was when the last token came, before anything was reduced for it: LALR tables may reduce
-    on a token that turns out not to fit, and what would have fitted must be told from the stack before.
+    `before` is the stack as it was when the last token came, before anything was reduced for it: LALR tables
+    may reduce on a token that turns out not to fit, and what would have fitted must be told from the stack
+    before.
     """
 
     def __init__(self, tables: Tables, start: str) -> None:
@@ -34,7 +35,8 @@ class Automaton:
         self.too_deep: list[Diagnostic] = []
 
     def take(self, token: Token) -> bool:
-        """Reduce and shift; False if the token does not fit. At the end of a sound text, `values` is its one value."""
+        """Reduce and shift; False if the token does not fit. At the end of a sound text, `values` is its one
+        value."""
         kind, states = token.kind, self.states
         action = self.tables.actions[states[-1]].get(kind)
         if action is not None and action < 0:
@@ -75,8 +77,9 @@ class Automaton:
         return action
 
     def _chain(self, below: int, origin: str, kind: str) -> tuple[int, int | None]:
-        """The state that a nonterminal leads to, and the action in it, past all the productions that pass an only child
-        on (an operand goes through ten levels of precedence): they depend on nothing else, so they are kept."""
+        """The state that a nonterminal leads to, and the action in it, past all the productions that pass an
+        only child on (an operand goes through ten levels of precedence): they depend on nothing else, so they
+        are kept."""
         actions, gotos, rules = self.tables.actions, self.tables.gotos, self.tables.rules
         state = gotos[below][origin]
         action = actions[state].get(kind)
@@ -120,8 +123,8 @@ class Automaton:
         return stack
 
     def accepted(self) -> set[str]:
-        """The terminals that would have fitted where the last one did not: exact, where the entries of the table
-        alone over-report."""
+        """The terminals that would have fitted where the last one did not: exact, where the entries of the
+        table alone over-report."""
         return {kind for kind in self.tables.actions[self.before[-1]] if self.fits([kind], self.before)}
 
     # ---- falling back
@@ -131,8 +134,8 @@ class Automaton:
         return "item" in self.tables.gotos[self.states[-1]]
 
     def finish_item(self) -> bool:
-        """If the item that is being read could end here, end it. In a head a name is a label, so that must be told
-        from a name that begins the next item."""
+        """If the item that is being read could end here, end it. In a head a name is a label, so that must be
+        told from a name that begins the next item."""
         probe = self.fits(["NAME"])
         if probe is None or self.tables.kernels[probe[-1]] != ["path: NAME ."]:
             return False
@@ -140,8 +143,8 @@ class Automaton:
         return True
 
     def drop_item(self) -> list[Any]:
-        """Pop back to the block around; return what was popped, outermost first. Afterwards `in_block()` holds, unless
-        no block is open at all."""
+        """Pop back to the block around; return what was popped, outermost first. Afterwards `in_block()`
+        holds, unless no block is open at all."""
         dropped: list[Any] = []
         if self.tables.kernels[self.states[-1]] == ["item: head LBRACE items RBRACE ."]:
             # Its block is closed, so the item is whole, and what is wrong comes after it.

@@ -1,9 +1,11 @@
-"""What the parser says when a token does not fit: one hand-written entry for each state in which that can happen.
+"""What the parser says when a token does not fit: one hand-written entry for each state in which that can
+happen.
 
-An error is noticed when a token arrives, so it belongs to the state that the token before led to. Such a state is named
-here by its first kernel item (what has been read, the dot, what may follow), which survives any renumbering of the
-tables; a test fails when a change of the grammar makes a state that has no entry. `{end}` stands for what may follow a
-finished value there, taken from the tables and put into words by `_ENDS`.
+An error is noticed when a token arrives, so it belongs to the state that the token before led to. Such a
+state is named here by its first kernel item (what has been read, the dot, what may follow), which survives
+any renumbering of the tables; a test fails when a change of the grammar makes a state that has no entry.
+`{end}` stands for what may follow a finished value there, taken from the tables and put into words by
+`_ENDS`.
 """
 
 from __future__ import annotations
@@ -145,7 +147,8 @@ _ENDS = {
     END: "the end",
 }
 
-# What people write for something else: (the token that came, one of what was accepted there) and what to say then.
+# What people write for something else: (the token that came, one of what was accepted there) and what to say
+# then.
 _HINTS: dict[tuple[str, str], str] = {
     ("EQUAL", "COMPARE"): "a comparison is written `==`",
     ("STAR", "NUMBER"): "a power is written `^`",
@@ -163,7 +166,8 @@ _HINTS: dict[tuple[str, str], str] = {
 
 
 def expectation(state: int, start: str, tables: Tables, accepted: Collection[str], before: Token | None, found: Token):
-    """What to say of a token that does not fit after a state. `accepted` are the terminals that would have."""
+    """What to say of a token that does not fit after a state. `accepted` are the terminals that would
+    have."""
     kernel = tables.kernels[state]
     key = kernel[0] if kernel else "" if start == "file" else start
     ends = [words for terminal, words in _ENDS.items() if terminal in accepted]
@@ -190,7 +194,7 @@ def expectation(state: int, start: str, tables: Tables, accepted: Collection[str
 def shown(token: Token) -> str:
     """A token as messages name it."""
     if token.kind == END:
-        return "the end of the file"
+        return "the end of the text"
     text = token.text if len(token.text) <= 30 else token.text[:27] + "..."
     return {"TEXT": f"the text {text}", "NUMBER": f"the number {text}"}.get(token.kind, f"`{text}`")
 

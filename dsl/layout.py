@@ -1,10 +1,10 @@
 """Brackets that do not match, put right by indentation before the parser sees them.
 
-Newlines mean nothing to the grammar, so a file whose brackets match is left alone, however it is laid out. Where they
-do not match, people's indentation tells best what they meant: a line that begins an item, no further in than the line
-that opened the innermost block, says that a `}` is missing before it. The pass below puts in the closing (or opening)
-brackets that are missing, drops those that close nothing, and reports each once; the parser then runs over brackets
-that match, which makes skipping to the next item safe.
+Newlines mean nothing to the grammar, so a file whose brackets match is left alone, however it is laid out.
+Where they do not match, people's indentation tells best what they meant: a line that begins an item, no
+further in than the line that opened the innermost block, says that a `}` is missing before it. The pass below
+puts in the closing (or opening) brackets that are missing, drops those that close nothing, and reports each
+once; the parser then runs over brackets that match, which makes skipping to the next item safe.
 
 Lines that such a fault makes unreadable are tainted, so that it is not reported a second time.
 """
@@ -24,7 +24,8 @@ _SIGN = {"LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "R
 
 # Brackets inside each other, at most.
 MAX_BRACKETS = 64
-# How many tokens a look ahead for the end of a head or a line takes into account, so that it stays cheap on garbage.
+# How many tokens a look ahead for the end of a head or a line takes into account, so that it stays cheap on
+# garbage.
 _LONGEST_HEAD = 32
 _LONGEST_LINE = 200
 
@@ -50,7 +51,8 @@ def head_stop(tokens: list[Token], index: int) -> int:
 
 
 def repair(scanned: Scan) -> None:
-    """Make the brackets of the token list match, in place. Where they nest too deeply, say so and cut the list off."""
+    """Make the brackets of the token list match, in place. Where they nest too deeply, say so and cut the
+    list off."""
     stack: list[str] = []
     matched = True
     for index, token in enumerate(scanned.tokens):
@@ -92,8 +94,8 @@ class _Open:
 
 
 class _Repair:
-    """One pass over the tokens. `missing` is how many closing braces the file lacks (negative: has too many), so a
-    repair is only made in the direction that the count asks for."""
+    """One pass over the tokens. `missing` is how many closing braces the file lacks (negative: has too many),
+    so a repair is only made in the direction that the count asks for."""
 
     def __init__(self, scanned: Scan) -> None:
         self.scanned = scanned
@@ -102,6 +104,7 @@ class _Repair:
         self.stack: list[_Open] = []
         # Lines with a lexical error: what brackets they seem to lack or have too many of comes from that.
         self.unreadable = frozenset(scanned.tainted)
+        self.reported: set[int] = set()
         kinds = [token.kind for token in self.tokens]
         self.missing = kinds.count("LBRACE") - kinds.count("RBRACE")
 
@@ -133,8 +136,9 @@ class _Repair:
     # ---- what is put in
 
     def _missing_openings(self) -> set[int]:
-        """Where the file has too many closing braces: the tokens before which a `{` was probably forgotten, behind
-        `kind label : component` when a deeper line or, before a `}` of the same line, another item follows."""
+        """Where the file has too many closing braces: the tokens before which a `{` was probably forgotten,
+        behind `kind label : component` when a deeper line or, before a `}` of the same line, another item
+        follows."""
         found: set[int] = set()
         tokens = self.tokens
         wanted = -self.missing
@@ -144,7 +148,8 @@ class _Repair:
             if not token.first or token.kind != "NAME":
                 continue
             stop = head_stop(tokens, index)
-            if tokens[stop].kind == "COLON":
+            typed = tokens[stop].kind == "COLON"
+            if typed:
                 if tokens[stop + 1].kind != "NAME":
                     continue
                 stop += 2
@@ -159,7 +164,7 @@ class _Repair:
                 found.add(stop)
             elif after.kind == "NAME" and not after.first and item_shape(tokens, stop):
                 line = [t.kind for t in tokens[stop : stop + _LONGEST_LINE] if t.line == token.line]
-                if line.count("RBRACE") > line.count("LBRACE"):
+                if typed or line.count("RBRACE") > line.count("LBRACE"):
                     found.add(stop)
         return found
 
@@ -208,7 +213,8 @@ class _Repair:
     # ---- what is there
 
     def _close(self, index: int) -> Token | None:
-        """Match a closing bracket; return it, another that should stand for it, or None when it is dropped."""
+        """Match a closing bracket; return it, another that should stand for it, or None when it is
+        dropped."""
         token = self.tokens[index]
         wanted = OPENING[token.kind]
         stack = self.stack
@@ -250,7 +256,8 @@ class _Repair:
             return None
         follows = self.tokens[index + 1].kind
         inline = follows not in (END, "RBRACE", "NAME")
-        if self.missing < 0 and inline and stack[-1].kind != "LBRACE" and stack[depth].token.line != token.line:
+        if inline and stack[-1].kind != "LBRACE" and stack[depth].token.line != token.line:
+            # Inside of parentheses that go on, a block does not end.
             self.missing += 1
             self._drop(token)
             return None
@@ -270,8 +277,8 @@ class _Repair:
         return token
 
     def _strange(self, index: int, top: _Open) -> bool:
-        """Whether by its place a closing brace does not look like the end of a block: it begins a line that is not
-        indented like the block's, or the next line goes on inside of the block."""
+        """Whether by its place a closing brace does not look like the end of a block: it begins a line that
+        is not indented like the block's, or the next line goes on inside of the block."""
         token, after = self.tokens[index], self.tokens[index + 1]
         if token.first:
             return token.column != top.indent
@@ -284,7 +291,8 @@ class _Repair:
             token.span,
             label=f"no `{_SIGN[OPENING[token.kind]]}` is open here",
         )
-        if token.line not in self.unreadable:
+        if token.line not in self.unreadable | self.reported:
+            self.reported.add(token.line)
             (self.scanned.diagnostics if sure else self.scanned.doubtful).append(diagnostic)
         self.scanned.tainted.add(token.line)
 
@@ -304,7 +312,8 @@ class _Repair:
             self.out.append(_synthetic(CLOSING[self.stack.pop().kind], before))
 
     def _report(self, code: str, message: str, at: Token, label: str, *notes: str) -> None:
-        if at.line not in self.unreadable:
+        if at.line not in self.unreadable | self.reported:
+            self.reported.add(at.line)
             self.scanned.diagnostics.append(Diagnostic(code, message, at.span, label=label, notes=notes))
 
 

@@ -1,7 +1,8 @@
-"""From text to tree: `parse` always gives the tree of what is sound and every syntax error of the file at once.
+"""From text to tree: `parse` always gives the tree of what is sound and every syntax error of the file at
+once.
 
-Three steps: `tokens.scan` makes the token list, `layout.repair` sees to it that brackets match, `recovery` runs the LALR
-tables over the result and goes on after errors. At most one error a line is reported.
+Three steps: `tokens.scan` makes the token list, `layout.repair` sees to it that brackets match, `recovery`
+runs the LALR tables over the result and goes on after errors. At most one error a line is reported.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ MAX_CHARACTERS = 1 << 20
 MAX_ERRORS = 100
 
 
-# ------------------------------------------------------------------------------------------------------------- files
+# ------------------------------------------------------------------------------------------------------ files
 
 
 def read(path: str | Path) -> Source:
-    """The text of a spec file. Raises SpecError with RLC0701 (cannot be read), RLC0010 (too large), RLC0001 (not
-    UTF-8 text) or RLC0002 (nothing but blanks and comments)."""
+    """The text of a spec file. Raises SpecError with RLC0701 (cannot be read), RLC0010 (too large), RLC0001
+    (not UTF-8 text) or RLC0002 (nothing but blanks and comments)."""
     name = str(path)
 
     def refuse(code: str, message: str, *notes: str) -> SpecError:
@@ -54,7 +55,7 @@ def read(path: str | Path) -> Source:
     return Source(name, text)
 
 
-# ----------------------------------------------------------------------------------------------------------- parsing
+# ---------------------------------------------------------------------------------------------------- parsing
 
 
 def parse(source: Source) -> tuple[File, list[Diagnostic]]:

@@ -1,15 +1,18 @@
 """Going on after a syntax error: one report for each fault, and as much of the file kept as is sound.
 
-The brackets match when this starts (`layout` saw to it), so nesting can be trusted. Where a token does not fit:
+The brackets match when this starts (`layout` saw to it), so nesting can be trusted. Where a token does not
+fit, in this order:
 
-1. a head that its line ended is said to be one (RLC0008), and the next line begins an item;
-2. a value that is missing before the next item is reported where it is missing;
-3. one-token repairs are tried: the word that was meant, a token too many, a sign or a value too few. The first that
-   lets the next tokens fit is taken. A value that was invented never reaches the tree: its item is dropped;
-4. else the item is dropped. If its block is still to come, the head is kept as far as it goes, so that errors inside
-   the block are found too.
+1. A head that its line ended is said to be one (RLC0008), and the next line begins an item.
+2. A value that is missing before the next item is reported where it is missing.
+3. One-token repairs are tried: the word that was meant, a token too many, a sign or a value too few. The
+   first that lets the next tokens fit is taken. A value that was invented never reaches the tree: its item
+   is dropped.
+4. Else the item is dropped. If its block is still to come, the head is kept as far as it goes, so that
+   errors inside the block are found too.
 
-Each round takes a token, or drops one, or pops the stack to a block that the next token fits, so this terminates.
+Each round takes a token, or drops one, or pops the stack to a block that the next token fits, so this
+terminates.
 """
 
 from __future__ import annotations
@@ -186,7 +189,8 @@ class Recovery:
         return self._panic(index)
 
     def _parameters_of_no_def(self, index: int) -> int:
-        """`place reported(loss)`: a `=` was forgotten, and the value was read as the parameters of a `def`."""
+        """`place reported(loss)`: a `=` was forgotten, and the value was read as the parameters of a
+        `def`."""
         opening = next(v for v in reversed(self.automaton.values) if isinstance(v, Token) and v.kind == "LPAR")
         before = self.tokens[self._index_of(opening) - 1]
         message = f"expected `=` before `{before.text}(`"
@@ -205,16 +209,16 @@ class Recovery:
             if "item" in gotos[automaton.states[depth]]:
                 if depth < len(automaton.values):
                     start = _start_of(automaton.values[depth])
-                    return next(
-                        (t for t in self.tokens if t.start >= start and not t.synthetic),
-                        self.tokens[index - 1],
-                    )
+                    at = bisect.bisect_left(self.tokens, start, key=lambda t: t.start)
+                    while self.tokens[at].synthetic:
+                        at += 1
+                    return self.tokens[at]
                 break
         return self.tokens[index - 1]
 
     def _foreign_infix(self, index: int) -> tuple[Token, str] | None:
-        """`x = a adn b` reads as an item `x` and a head `adn b`: the word that begins such a head, not its line, and
-        what was probably meant."""
+        """`x = a adn b` reads as an item `x` and a head `adn b`: the word that begins such a head, not its
+        line, and what was probably meant."""
         token = self._item_start(index)
         if token.first or token.kind != "NAME":
             return None
@@ -228,8 +232,8 @@ class Recovery:
             self._report("RLC0008", message, self.tokens[index], "write this on the line on which the head begins")
 
     def _begun_item(self, index: int) -> int | None:
-        """If the token that does not fit belongs to the head of an item that was read as a value (`x =` and, on the
-        next line, `y = 5`): where that item begins."""
+        """If the token that does not fit belongs to the head of an item that was read as a value (`x =` and,
+        on the next line, `y = 5`): where that item begins."""
         tokens, token = self.tokens, self.tokens[index]
         if token.kind not in ("EQUAL", "COLON", "LBRACE", "NAME", "TEXT"):
             return None
@@ -340,7 +344,8 @@ class Recovery:
         return None
 
     def _begins_item(self, index: int, indent: int) -> bool:
-        """Whether to go on here: at what looks like an item, or at a line no deeper than that of the dropped one."""
+        """Whether to go on here: at what looks like an item, or at a line no deeper than that of the dropped
+        one."""
         tokens = self.tokens
         if item_shape(tokens, index):
             return tokens[index].first or tokens[index - 1].kind not in _OPERATORS
@@ -350,7 +355,8 @@ class Recovery:
 
     @property
     def levels(self) -> list[int]:
-        """How many brackets are open around each token; an opening one and its closing one have the same number."""
+        """How many brackets are open around each token; an opening one and its closing one have the same
+        number."""
         if self._levels is None:
             self._levels, level = [], 0
             for token in self.tokens:

@@ -1,7 +1,7 @@
 """What each production of the grammar makes: one function a name, from the values of its parts.
 
-A part is a `Token` for a terminal, else what its production made. A node's span runs from its first character to its
-last, parentheses included.
+A part is a `Token` for a terminal, else what its production made. A node's span runs from its first character
+to its last, parentheses included.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def number_of(token: Token) -> Number:
     return Number(value, unit, integral, token.text, Span(token.start, token.stop))
 
 
-# ------------------------------------------------------------------------------------------------------------- lists
+# ------------------------------------------------------------------------------------------------------ lists
 
 
 def _append(parts: Parts) -> Parts:
@@ -71,7 +71,7 @@ def _one(parts: Parts) -> Parts:
     return _append([[], parts[0]])
 
 
-# ------------------------------------------------------------------------------------------------------------- items
+# ------------------------------------------------------------------------------------------------------ items
 
 
 def _item_value(parts: Parts) -> Item:
@@ -126,7 +126,7 @@ def _type(base: Expression, level: Token | None, bounds: ListOf | SetOf | None) 
     return TypeExpr(base, name_of(level) if level else None, bounds, Span(base.span.start, stop))
 
 
-# ------------------------------------------------------------------------------------------------------- expressions
+# ------------------------------------------------------------------------------------------------ expressions
 
 
 def _binary(parts: Parts) -> Binary:

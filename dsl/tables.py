@@ -1,14 +1,14 @@
 """The parse tables of the grammar, made by Lark and kept as JSON.
 
-Lark reads `grammar.lark`, checks it and computes the LALR(1) tables; we keep from it only what a driver needs (which
-words and signs there are, what each state does with each, the productions), in an order that depends on nothing but the
-grammar. `grammar.json` beside it holds them, so a check never imports Lark; `python -m rlspec.dsl.tables` writes it, and
-a test fails while it is not that of the grammar.
+Lark reads `grammar.lark`, checks it and computes the LALR(1) tables; we keep from it only what a driver needs
+(which words and signs there are, what each state does with each, the productions), in an order that depends
+on nothing but the grammar. `grammar.json` beside it holds them, so a check never imports Lark; `python -m
+rlspec.dsl.tables` writes it, and a test fails while it is not that of the grammar.
 
-Where it is not (somebody works on the grammar, or packed the one file without the other) the tables come from a cache,
-or are made and put there. The cache is a folder of our own (`$RLSPEC_CACHE`, else `$XDG_CACHE_HOME/rlspec`, else
-`~/.cache/rlspec`), open to its owner only. It is never trusted: a file that is missing, damaged, somebody else's or
-cannot be written is as good as none.
+Where it is not (somebody works on the grammar, or packed the one file without the other) the tables come from
+a cache, or are made and put there. The cache is a folder of our own (`$RLSPEC_CACHE`, else
+`$XDG_CACHE_HOME/rlspec`, else `~/.cache/rlspec`), open to its owner only. It is never trusted: a file that is
+missing, damaged, somebody else's or cannot be written is as good as none.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class Tables:
     """What the driver runs on.
 
     `actions[state][terminal]` is the next state when it is not negative, else the production `-1 - action`;
-    `gotos[state][nonterminal]` the state after a reduction. A production is (nonterminal, length, name), with an empty
-    name when it passes its only child on. `kernels[state]` says in words of the grammar what the state has read.
+    `gotos[state][nonterminal]` the state after a reduction. A production is (nonterminal, length, name), with
+    an empty name when it passes its only child on. `kernels[state]` says in words of the grammar what the
+    state has read.
     """
 
     actions: list[dict[str, int]]
@@ -59,8 +60,8 @@ class Tables:
 
 
 def build(strict: bool = False) -> Tables:
-    """Compute the tables with Lark. `strict` needs the package `interegular`, and raises lark's GrammarError or
-    LexError for any conflict between productions or collision between terminals."""
+    """Compute the tables with Lark. `strict` needs the package `interegular`, and raises lark's GrammarError
+    or LexError for any conflict between productions or collision between terminals."""
     from lark import Lark
     from lark.lexer import PatternStr
     from lark.parsers.lalr_analysis import Shift
@@ -142,7 +143,7 @@ def _item(pointer: Any) -> str:
     return f"{pointer.rule.origin.name}: {' '.join(names)}"
 
 
-# ---------------------------------------------------------------------------------------------------- where they are
+# --------------------------------------------------------------------------------------------- where they are
 
 
 @cache
@@ -212,8 +213,8 @@ def _place() -> Path | None:
 
 
 def _key() -> str:
-    """Everything that the tables depend on: the grammar, Lark's version (read from its text, without importing it),
-    Python's, and the format."""
+    """Everything that the tables depend on: the grammar, Lark's version (read from its text, without
+    importing it), Python's, and the format."""
     parts: Iterable[bytes] = (
         GRAMMAR.read_bytes(),
         Path(__file__).read_bytes(),

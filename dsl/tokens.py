@@ -1,8 +1,9 @@
 """From text to tokens, in one pass that also gives the comments and the lexical errors.
 
-The terminals are those of the grammar's tables. A character that no token begins with is reported and treated as a
-blank, so that positions stay true and the parser goes on; where it is clear what was meant (`'text'`, `&&`) the token
-that was meant takes its place. A line with such an error is tainted: what the parser finds on it is not reported again.
+The terminals are those of the grammar's tables. A character that no token begins with is reported and treated
+as a blank, so that positions stay true and the parser goes on; where it is clear what was meant (`'text'`,
+`&&`) the token that was meant takes its place. A line with such an error is tainted: what the parser finds on
+it is not reported again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from rlspec.dsl.tree import Comment, Span
 
 
 class Token(NamedTuple):
-    """`kind` is the terminal's name in the grammar; `first` tells that it begins its line (0-based), at `column`."""
+    """`kind` is the terminal's name in the grammar; `first` tells that it begins its line (0-based), at
+    `column`."""
 
     kind: str
     text: str
@@ -41,8 +43,9 @@ class Token(NamedTuple):
 
 @dataclass(slots=True)
 class Scan:
-    """The tokens end with one of kind `$END`; `tainted` are the lines with an error that was reported; `doubtful` are
-    errors to report only if nothing else is wrong; `cut` tells that the list is only the beginning of the text's."""
+    """The tokens end with one of kind `$END`; `tainted` are the lines with an error that was reported;
+    `doubtful` are errors to report only if nothing else is wrong; `cut` tells that the list is only the
+    beginning of the text's."""
 
     tokens: list[Token]
     comments: list[Comment] = field(default_factory=list)
@@ -52,7 +55,8 @@ class Scan:
     cut: bool = False
 
 
-# Foreign spellings: the words that say so, what takes their place in the token list, and whether a fix is safe.
+# Foreign spellings: the words that say so, what takes their place in the token list, and whether a fix is
+# safe.
 _FOREIGN: dict[str, tuple[str, str | None]] = {
     "&&": ("`and`", "and"),
     "||": ("`or`", "or"),
@@ -202,7 +206,8 @@ def _foreign(
     match: Callable[..., re.Match[str] | None],
     tables: Tables,
 ) -> tuple[int, Token | None]:
-    """Report what stands at a position where no token begins; return where to go on, and the token that was meant."""
+    """Report what stands at a position where no token begins; return where to go on, and the token that was
+    meant."""
     out.tainted.add(line)
     if text[position] == '"':
         return _unclosed(text, position, line, column, first, out)

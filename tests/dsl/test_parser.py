@@ -66,7 +66,7 @@ def test_the_sketches_of_the_charter_and_the_shipped_specs_parse(path: Path) -> 
     assert file.items
 
 
-# --------------------------------------------------------------------------------------------------------- items
+# ------------------------------------------------------------------------------------------------------ items
 
 
 def test_a_head_has_kind_labels_type_base_and_source() -> None:
@@ -143,7 +143,7 @@ def test_spans_are_the_text_that_was_read() -> None:
     assert shown(tree(text).comments[0]) == "# note"
 
 
-# --------------------------------------------------------------------------------------------------- expressions
+# ------------------------------------------------------------------------------------------------ expressions
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_texts_have_escapes() -> None:
     assert text.value == 'a\n\t"\\ γ # no comment'
 
 
-# -------------------------------------------------------------------------------------------------------- types
+# ------------------------------------------------------------------------------------------------------ types
 
 
 def spec_type(text: str) -> TypeExpr:
@@ -255,7 +255,7 @@ def test_a_lone_expression_or_type_with_an_error_is_none() -> None:
     assert parse_expression(Source("test", ""))[1][0].code == "RLC0005"
 
 
-# -------------------------------------------------------------------------------------------------------- files
+# ------------------------------------------------------------------------------------------------------ files
 
 
 @pytest.mark.parametrize(

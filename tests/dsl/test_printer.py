@@ -96,7 +96,7 @@ def larger(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
 expressions = st.recursive(leaves, larger, max_leaves=20)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(expressions)
 def test_a_printed_expression_parses_to_itself(tree: Expression) -> None:
     text = text_of(tree)

@@ -1,5 +1,5 @@
-"""Where the parse tables come from: beside the grammar, else a cache that is used where it is sound and done without
-where it is not."""
+"""Where the parse tables come from: beside the grammar, else a cache that is used where it is sound and done
+without where it is not."""
 
 from __future__ import annotations
 
