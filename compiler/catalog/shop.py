@@ -112,7 +112,7 @@ class Demonstrators(Struct):
     confirm: Annotated[Share, Field(description="share that asks before each write and whether there is more")] = 0.2
     early: Annotated[
         Share, Field(description="share that says goodbye too early: after the first write, or even before it")
-    ] = 0.4
+    ] = 0.45
     leaves: Annotated[Share, Field(description="share of the early ones that leave before the first write")] = 0.6
     changed: Annotated[Share, Field(description="share of the demonstrations whose user may change its mind")] = 0.15
     repair: Annotated[Share, Field(description="share that make one faulty call, read the error and repair it")] = 0.08
