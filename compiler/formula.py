@@ -3,6 +3,7 @@ reports."""
 
 from __future__ import annotations
 
+from rlspec.compiler.pools import NEUTRAL
 from rlspec.compiler.program import Program, Step
 
 INFIX = {
@@ -58,6 +59,9 @@ def _text(steps: tuple[Step, ...], at: int, names: dict[int, str]) -> tuple[str,
             return f"{step.op}({attrs['axis']})", ATOM
         case "reduce":
             where = f" where {plain[1]}" if len(plain) > 1 else ""
+            empty = attrs.get("empty") or 0.0
+            if empty != NEUTRAL.get(attrs["fn"], 0.0) and attrs.get("empty") is not None:
+                where += f", empty = {number(float(empty))}"
             return f"{attrs['fn']}({plain[0]} over {_axes(attrs['axes'])}{where})", ATOM
         case "normalise":
             return f"{attrs['fn']}({plain[0]} over {_axes(attrs['axes'])}{_rules(step)})", ATOM

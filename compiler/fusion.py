@@ -1,14 +1,15 @@
 """Fusion: a program as few nested loops, with nothing stored that can stay a scalar.
 
-A program is first taken apart into *nodes*: elementwise values, and *folds* that gather a value over a pool
-(a zscore is four folds and some arithmetic). Then every node gets a *time*, the earliest place in the nest of
-loops where all that it needs is known:
+A program is first taken apart into *nodes*: elementwise values, and *folds* that gather a value over a pool (a zscore
+is four folds and some arithmetic). Then every node gets a *time*, the earliest place in the nest of loops where all
+that it needs is known:
 
     time = (pass over the groups, pass over a group's trajectories, ..., slot within the member itself)
 
-Between the passes over the same members come the slots where what a pass gathered is known. Times compare
-like words in a dictionary: a node's time is the latest of its arguments', a fold is known one pass after its
-loop. Two nodes whose times share all passes share their loops; that is all the fusion there is.
+Even passes run forwards and odd ones backwards; slot k of a member comes before pass k over the members below it.
+Times compare like words in a dictionary: a node's time is the latest of its arguments', the result of a fold is known
+in the slot before the next even pass. Nodes whose times share all passes share their loops; that is all the fusion
+there is.
 
 A value is stored in an array only when a later pass reads it and it is costly to compute again.
 """
@@ -25,9 +26,8 @@ from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.pools import NEUTRAL, Pool, axis_level, check, pool, pool_of
 from rlspec.compiler.program import Program, Step
 
-FORWARD, BACKWARD = 0, 1
-Turn = tuple[int, int]
-Path = tuple[Turn, ...]  # one (pass, direction) per loop from the outermost inwards; the body of `step` is ()
+FORWARD, BACKWARD = 0, 1  # a pass's parity
+Path = tuple[int, ...]  # the pass of each loop from the outermost inwards; the body of `step` is ()
 Time = tuple[int, ...]
 
 COSTLY = 4
@@ -72,7 +72,7 @@ class Schedule:
     outputs: dict[str, int]
     uses: dict[tuple[int, Path], list[Path]]  # (node, body at the node's level) -> the bodies that mention it
     gathers: dict[int, Path]  # fold, scan, gae -> the body of its members
-    when: list[Time]
+    slots: dict[int, int]  # rank, aligned -> the slot of its scope
 
 
 def schedule(program: Program) -> Schedule:
@@ -83,8 +83,8 @@ def schedule(program: Program) -> Schedule:
     """
     parts = _Parts(program)
     nodes = parts.nodes
-    when, costs = times(nodes), _costs(nodes)
-    plan = Schedule(nodes, parts.outputs, defaultdict(list), {}, when)
+    when, inner, costs = *times(nodes), _costs(nodes)
+    plan = Schedule(nodes, parts.outputs, defaultdict(list), {}, {})
     named = set(plan.outputs.values())
     whole = {n.args[0] for n in nodes if n.kind in ("rank", "aligned")}
     wanted: dict[int, set[Path]] = defaultdict(set)
@@ -96,8 +96,7 @@ def schedule(program: Program) -> Schedule:
             plan.uses[a, own].append(body)
 
     for at in reversed(range(len(nodes))):
-        node, time = nodes[at], when[at]
-        first = tuple((p, FORWARD) for p in time[:-1])
+        node, first = nodes[at], when[at][:-1]
         if not wanted[at] and at not in named and at not in whole:
             continue
         if node.kind == "elem":
@@ -109,46 +108,63 @@ def schedule(program: Program) -> Schedule:
             for body in node.bodies:
                 demand(node.args, body)
         elif node.kind in ("fold", "scan", "gae"):
-            assert node.pool is not None
-            inner = _latest((when[a] for a in node.args), node.pool.member)
-            backward = node.op in ("suffix_sum", "gae")
-            body = tuple(
-                (p, BACKWARD if backward and level >= node.pool.scope else FORWARD)
-                for level, p in enumerate(inner[:-1], start=Level.STEP)
-            )
-            plan.gathers[at] = body
-            node.home = first if node.kind == "fold" else body
-            node.bodies = {node.home}
-            kept = at in named or at in whole or any(b != first for b in wanted[at])
-            node.stored = node.kind != "fold" or kept
-            demand(node.args, body)
+            plan.gathers[at] = inner[at][:-1]
+            node.home, node.bodies = first, {first}
+            node.stored = at in named or at in whole or any(body != first for body in wanted[at])
+            demand(node.args, inner[at][:-1])
         elif node.kind in ("rank", "aligned"):
             assert node.pool is not None
-            node.home = first[: node.pool.scope - Level.STEP]
-            node.bodies, node.stored = {node.home}, True
+            scope = node.pool.scope - Level.STEP
+            node.home, node.bodies, node.stored = first[:scope], {first[:scope]}, True
+            plan.slots[at] = when[at][scope]
     _share(plan, whole)
     return plan
 
 
-def times(nodes: list[Node]) -> list[Time]:
-    """The time of every node; see the module."""
-    found: list[Time] = []
+def times(nodes: list[Node]) -> tuple[list[Time], list[Time]]:
+    """The time of every node, and the time at which its pool's members are visited; see the module."""
+    known: list[Time] = []
+    visited: list[Time] = []
     for node in nodes:
-        args = [found[a] for a in node.args]
-        if node.pool is None:
-            found.append(_latest(args, node.level))
-            continue
-        scope = node.pool.scope - Level.STEP
-        inner = _latest(args, node.pool.member)
-        # An array that is complete before the first pass over the pool needs no pass of its own.
-        complete = node.kind in ("rank", "aligned") and not any(inner[scope + 1 :]) and _is_array(nodes[node.args[0]])
-        known = (*inner[:scope], inner[scope] + (not complete))
-        found.append(known + (0,) * (node.level - Level.STEP + 1 - len(known)))
-    return found
+        time = _latest((known[a] for a in node.args), node.pool.member if node.pool else node.level)
+        if node.pool is not None:
+            scope = node.pool.scope - Level.STEP
+            if node.op in ("suffix_sum", "gae"):
+                time = _turned(time, scope, BACKWARD)
+            elif node.op in ("first", "last", "prefix_sum"):
+                time = _turned(time, scope, FORWARD)
+        visited.append(time)
+        if node.kind == "fold":
+            time = (*time[:scope], after(time[scope]))
+        elif node.kind in ("rank", "aligned"):
+            complete = _complete(nodes[node.args[0]], node, time[scope + 1 :])
+            slot = time[scope] if complete else after(time[scope])
+            time = (*time[:scope], slot) + (0,) * (len(time) - scope - 1)
+        known.append(time)
+    return known, visited
 
 
-def _is_array(node: Node) -> bool:
-    return node.kind in ("input", "scan", "gae", "rank", "aligned")
+def after(turn: int) -> int:
+    """The first slot after a pass that is followed by a pass forwards."""
+    return (turn // 2 + 1) * 2
+
+
+def _turned(time: Time, scope: int, parity: int) -> Time:
+    """The earliest time, not before this one, whose passes below the scope all run in one direction."""
+    found = list(time)
+    for depth in range(scope, len(time) - 1):
+        if found[depth] % 2 != parity:
+            found[depth] += 1
+            found[depth + 1 :] = [parity] * (len(time) - depth - 2) + [0]
+            break
+    return tuple(found)
+
+
+def _complete(source: Node, node: Node, below: Time) -> bool:
+    """Whether the source's array is there before any pass over the node's pool."""
+    assert node.pool is not None
+    early = source.pool is not None and source.pool.scope <= node.pool.scope and source.kind in ("rank", "aligned")
+    return (source.kind == "input" or early) and not any(below)
 
 
 def _latest(args: Iterable[Time], level: Level) -> Time:

@@ -23,7 +23,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from rlspec.compiler.formula import formula
-from rlspec.compiler.fusion import Node, Path, schedule
+from rlspec.compiler.fusion import Node, Path, after, schedule
 from rlspec.compiler.levels import Level
 from rlspec.compiler.loops import COUNTS, OFFSETS, Body, Statement, bounds, flat, folded, nest
 from rlspec.compiler.pools import Pool
@@ -269,7 +269,7 @@ class _Writer:
         lines = [] if settled == variable else [f"{variable} = {settled}"]
         if node.stored:
             lines.append(f"{self.element(at)} = {variable}")
-        self.slots[at, home] = inner[depth][0] + 1
+        self.slots[at, home] = after(inner[depth])
         self.say(home, self.slots[at, home], Statement(at, lines))
         self.texts[at, home] = Text(variable)
 
@@ -335,7 +335,11 @@ class _Writer:
         depth = node.pool.scope - Level.STEP
         self.open(inner)
         self.bodies[inner[:depth]].starts[inner[depth]].extend(start)
-        self.say(inner, slot, Statement(at, [*lines, f"{self.element(at)} = {carry}"]))
+        if node.stored:
+            lines.append(f"{self.element(at)} = {carry}")
+        self.say(inner, slot, Statement(at, lines))
+        self.slots[at, inner] = slot
+        self.texts[at, inner] = Text(carry)
 
     def block(self, at: int, node: Node, home: Path) -> None:
         """A rank or an aligned normaliser: one call per member of the scope, on slices."""
@@ -359,8 +363,7 @@ class _Writer:
             part = "[first:stop]" if first != "0" else ""
             lines = [f"first, stop = {first}, {stop}"] if part else []
             given = [values + part, results + part, *rules]
-        slot = self.plan.when[at][node.pool.scope - Level.STEP]
-        self.say(home, slot, Statement(at, [*lines, f"{call}({', '.join(given)})"]))
+        self.say(home, self.plan.slots[at], Statement(at, [*lines, f"{call}({', '.join(given)})"]))
 
     # ------------------------------------------------------------------------------------------------- layout
 

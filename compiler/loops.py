@@ -1,7 +1,7 @@
 """Loops: the nest of a kernel's loops as data, and how it is laid out as text.
 
-A body is what is done for one member of a level: statements in slots, and between the slots loops over the
-members below it, first those that run forwards, then those that run backwards.
+A body is what is done for one member of a level: statements in slots, and after the statements of slot k, if there is
+one, pass k over the members below it (even: forwards, odd: backwards).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from rlspec.compiler.fusion import BACKWARD, FORWARD, Path, Turn
+from rlspec.compiler.fusion import BACKWARD, Path
 from rlspec.compiler.levels import Level
 from rlspec.compiler.pools import Pool
 
@@ -38,8 +38,8 @@ class Body:
     """What is done for one member: statements per slot, and before each loop the start of what it gathers."""
 
     statements: dict[int, list[Statement]] = field(default_factory=lambda: defaultdict(list))
-    starts: dict[Turn, list[str]] = field(default_factory=lambda: defaultdict(list))
-    loops: set[Turn] = field(default_factory=set)
+    starts: dict[int, list[str]] = field(default_factory=lambda: defaultdict(list))
+    loops: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -65,13 +65,17 @@ def flat(items: list[str | Loop]) -> list[str]:
 
 
 def folded(line: str) -> list[str]:
-    """A line that is too long to read, broken inside its outermost parentheses."""
-    opening, closing = line.find("("), line.rfind(")")
-    if len(line) <= WIDTH or opening < 0 or line[closing + 1 :] not in ("", ":"):
+    """A line that is too long to read, broken inside its outermost parentheses (which it is given if need be)."""
+    if len(line) <= WIDTH or line.endswith(":"):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
-    inner = folded(f"{indent}    {line[opening + 1 : closing]}")
-    return [line[: opening + 1], *inner, indent + line[closing:]] if _balanced(inner) else [line]
+    opening, closing = line.find("("), line.rfind(")")
+    if opening > 0 and closing == len(line) - 1 and line[opening - 1] not in "= ":
+        inner = folded(f"{indent}    {line[opening + 1 : closing]}")
+        if _balanced(inner):
+            return [line[: opening + 1], *inner, f"{indent})"]
+    name, equals, value = line.partition(" = ")
+    return [f"{name} = (", f"{indent}    {value}", f"{indent})"] if equals and "#" not in line else [line]
 
 
 def _balanced(lines: list[str]) -> bool:
@@ -97,22 +101,20 @@ def nest(bodies: dict[Path, Body], path: Path = ()) -> list[str | Loop]:
     """A body's lines and loops in order. Loops that do nothing but hold one other become that one."""
     body, found = bodies[path], list[str | Loop]()
     level = Level(Level.STEP + len(path))
-    for slot in range(max([*body.statements, *(p for p, _ in body.loops)], default=-1) + 1):
+    for slot in range(max([*body.statements, *body.loops], default=-1) + 1):
         under = ""
         for statement in sorted(body.statements[slot], key=lambda s: s.at):
             if statement.under and statement.under != under:
                 found.append(f"if {statement.under}:")
             under = statement.under
             found.extend(("    " if under else "") + line for line in statement.lines)
-        for turn in ((slot, FORWARD), (slot, BACKWARD)):
-            if turn not in body.loops:
-                continue
-            found.extend(body.starts[turn])
-            inner = nest(bodies, (*path, turn))
-            loop = Loop(level, Level(level + 1), turn[1], inner)
-            if len(inner) == 1 and isinstance(inner[0], Loop) and inner[0].direction == turn[1]:
+        if slot in body.loops:
+            found.extend(body.starts[slot])
+            inner = nest(bodies, (*path, slot))
+            loop = Loop(level, Level(level + 1), slot % 2, inner)
+            if len(inner) == 1 and isinstance(inner[0], Loop) and inner[0].direction == slot % 2:
                 only = inner[0]
                 if not any(re.search(rf"\b{loop.member.label}\b", line) for line in flat(only.items)):
-                    loop = Loop(level, only.member, turn[1], only.items)
+                    loop = Loop(level, only.member, slot % 2, only.items)
             found.append(loop)
     return found
