@@ -29,9 +29,7 @@ class Tiny(Component):
         int,
         Field(ge=1, le=128, description="key and value heads; divides the heads. 1 decodes fastest on a CPU"),
     ] = 1
-    feed_forward: Annotated[
-        int, Field(ge=8, le=32768, description="width of the gated feed-forward layer")
-    ] = 128
+    feed_forward: Annotated[int, Field(ge=8, le=32768, description="width of the gated feed-forward layer")] = 128
     context: Annotated[
         int, Unit("tokens"), Field(ge=16, le=131072, description="longest dialogue, system text included")
     ] = 320
@@ -41,9 +39,7 @@ class Tiny(Component):
     phrases: Annotated[
         bool, Field(description="give the agent's recurring phrases a token each; the user's stay words")
     ] = True
-    init_std: Annotated[float, Field(gt=0, le=1, description="standard deviation of the random weights")] = (
-        0.02
-    )
+    init_std: Annotated[float, Field(gt=0, le=1, description="standard deviation of the random weights")] = 0.02
     precision: Annotated[Precision, Field(description="number format of weights and activations")] = "float32"
     device: Annotated[Device, Field(description="where it runs; auto takes CUDA where there is one")] = "auto"
 
@@ -103,9 +99,7 @@ class VllmEngine(Component):
         Field(gt=0, le=1, description="share of the GPU's memory for weights and cache; unused on a CPU"),
     ] = 0.6
     cache: Annotated[float, Unit("GiB"), Field(gt=0, le=4096, description="size of the cache on a CPU")] = 1.0
-    eager: Annotated[
-        bool, Field(description="do not compile or capture graphs: starts in seconds, runs slower")
-    ] = True
+    eager: Annotated[bool, Field(description="do not compile or capture graphs: starts in seconds, runs slower")] = True
     prefix_caching: Annotated[
         bool, Field(description="share the cache of equal beginnings; it is emptied at every weight update")
     ] = True

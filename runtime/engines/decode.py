@@ -2,16 +2,20 @@
 
 A decoder owns a key-value cache with one slot per conversation. `read` lets several slots consume the same
 number of tokens at once, each at its own position, and returns a state per slot; `head` turns states into
-logits, so that rows which are only fed never pay for the vocabulary. Two implementations: `decode_fused`
-(Llama, Qwen2, Qwen3 and what is built like them) and `decode_transformers` (any causal language model,
-through its own forward).
+logits, so that rows which are only fed never pay for the vocabulary. There are three:
+
+- `decode_compiled`: small Llama, Qwen2 and Qwen3 models in float32 on a CPU; the whole loop is one numba
+  function;
+- `decode_fused`: these families on any device, in any precision and size, with few large torch operations;
+- `decode_transformers`: any causal language model, through its own forward.
 
 Dimensions: S slots, M rows read at once, L tokens each, V vocabulary, C context.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,12 +25,49 @@ from torch import Tensor
 from rlspec.runtime.refusal import Refusal
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What the engine knows of its conversations, one row per slot."""
+
+    tokens_SC: NDArray[np.int64]
+    uniforms_SC: NDArray[np.float64]
+    logprobs_SC: NDArray[np.float64]  # nats, where sampled
+    versions_SC: NDArray[np.int64]  # weight version, where sampled
+    length_S: NDArray[np.int64]  # tokens known
+    read_S: NDArray[np.int64]  # tokens in the cache
+    turn_S: NDArray[np.int64]  # where the message being sampled begins
+
+    @staticmethod
+    def empty(slots: int, context: int) -> Table:
+        square, row = (slots, context), (slots,)
+        return Table(
+            np.zeros(square, dtype=np.int64),
+            np.zeros(square, dtype=np.float64),
+            np.zeros(square, dtype=np.float64),
+            np.zeros(square, dtype=np.int64),
+            *(np.zeros(row, dtype=np.int64) for _ in range(3)),
+        )
+
+    def move(self, source: int, target: int) -> None:
+        """Copy one slot's row over another's."""
+        for name in self.__slots__:
+            column = getattr(self, name)
+            column[target] = column[source]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a message ends: `stops` (n,) are token ids, the other numbers are in tokens."""
+
+    context: int
+    turn: int
+    stops: NDArray[np.int64]
+
+
 class Decoder(Protocol):
     """See the module. All calls run under `torch.inference_mode`."""
 
-    def read(
-        self, slots_M: NDArray[np.int64], tokens_ML: NDArray[np.int64], start_M: NDArray[np.int64]
-    ) -> Any:
+    def read(self, slots_M: NDArray[np.int64], tokens_ML: NDArray[np.int64], start_M: NDArray[np.int64]) -> Any:
         """Slot m consumes tokens_ML[m] at positions start_M[m] ... start_M[m] + L - 1; whatever the slot
         holds from there on is overwritten. Returns the states behind the last tokens, indexable by row."""
 
@@ -41,6 +82,19 @@ class Decoder(Protocol):
 
     def refresh(self) -> None:
         """The model's weights were replaced in place."""
+
+
+@runtime_checkable
+class LoopingDecoder(Decoder, Protocol):
+    """A decoder that samples by itself, many steps per call."""
+
+    window: int  # rows that it likes to work on at once
+
+    def run(
+        self, rows_M: NDArray[np.int64], table: Table, limits: Limits, version: int, temperature: float
+    ) -> NDArray[np.int64]:
+        """Step these rows until at least one message ends. Returns (M,): 0 not ended, 1 stop, 2 turn limit, 3
+        context limit."""
 
 
 def agrees(decoder: Decoder, model: Any, slots: int, context: int) -> float:
@@ -81,20 +135,23 @@ def make_decoder(model: Any, slots: int, context: int) -> Decoder:
     Raises:
         Refusal: RLC0505, neither does (layers whose state is no plain cache of keys and values).
     """
+    from rlspec.runtime.engines.decode_compiled import CompiledDecoder, can_compile
     from rlspec.runtime.engines.decode_fused import FusedDecoder, can_fuse
     from rlspec.runtime.engines.decode_transformers import TransformersDecoder
 
     tolerance = TOLERANCE.get(model.dtype, 0.3)
-    difference = float("inf")
+    candidates: list[type] = [TransformersDecoder]
     if can_fuse(model):
-        fused = FusedDecoder(model, slots, context)
-        if agrees(fused, model, slots, context) <= tolerance:
-            return fused
-        del fused
-    general = TransformersDecoder(model, slots, context)
-    difference = agrees(general, model, slots, context)
-    if difference <= tolerance:
-        return general
+        candidates.insert(0, FusedDecoder)
+    if can_compile(model):
+        candidates.insert(0, CompiledDecoder)
+    difference = float("inf")
+    for candidate in candidates:
+        decoder: Decoder = candidate(model, slots, context)
+        difference = agrees(decoder, model, slots, context)
+        if difference <= tolerance:
+            return decoder
+        del decoder
     raise Refusal(
         "RLC0505",
         f"the hf engine cannot decode a {model.config.model_type} model step by step: its log-probabilities "

@@ -28,9 +28,7 @@ FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 def can_fuse(model: Any) -> bool:
     """Whether the modules are those that this file reads; `make_decoder` then compares numbers as well."""
     config = model.config
-    windows = getattr(config, "sliding_window", None) is not None and getattr(
-        config, "use_sliding_window", True
-    )
+    windows = getattr(config, "sliding_window", None) is not None and getattr(config, "use_sliding_window", True)
     rope = getattr(config, "rope_parameters", None) or {}
     return (
         config.model_type in FAMILIES
@@ -133,9 +131,7 @@ class FusedDecoder:
     def head(self, states: Tensor) -> Tensor:
         return F.linear(states, self.head_VD).float()
 
-    def read(
-        self, slots_M: NDArray[np.int64], tokens_ML: NDArray[np.int64], start_M: NDArray[np.int64]
-    ) -> Tensor:
+    def read(self, slots_M: NDArray[np.int64], tokens_ML: NDArray[np.int64], start_M: NDArray[np.int64]) -> Tensor:
         rows, length = tokens_ML.shape
         device = self.embedding.device
         stop = int(start_M.max()) + length

@@ -27,9 +27,7 @@ class _SlotLayer(DynamicLayer):
         self.owner = owner
         self.store: tuple[Tensor, Tensor] | None = None  # keys, values: (S, C, K, A)
 
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         if self.store is None:
             self.store = tuple(  # type: ignore[assignment]
                 torch.zeros(
@@ -64,9 +62,7 @@ class TransformersDecoder:
         self.slots_M1 = self.at_ML = torch.zeros(1, 1, dtype=torch.int64)
         self.stop = 0
 
-    def read(
-        self, slots_M: NDArray[np.int64], tokens_ML: NDArray[np.int64], start_M: NDArray[np.int64]
-    ) -> Tensor:
+    def read(self, slots_M: NDArray[np.int64], tokens_ML: NDArray[np.int64], start_M: NDArray[np.int64]) -> Tensor:
         rows, length = tokens_ML.shape
         device = self.model.device
         at = start_M[:, None] + np.arange(length)

@@ -19,17 +19,19 @@ Dimensions: S slots, M rows of a step, W rows that sample, L tokens, C context, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlspec.runtime.engines.decode import make_decoder
+from rlspec.runtime.engines.decode import Limits, LoopingDecoder, Table, make_decoder
 from rlspec.runtime.engines.protocol import Finish, Sampled
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import stream
 
+_REASONS: dict[int, Finish] = {1: "stop", 2: "turn_limit", 3: "context_limit"}
 _BLOCK = 16384  # tokens in one block at most, so that a prompt's activations stay small
 _HEAD_ROWS = 2048  # rows of logits at once when given tokens are scored
 
@@ -57,9 +59,7 @@ class HfEngine:
         chunk: int = 64,
     ) -> None:
         if capacity < 1 or context < 2 or max_new_tokens < 1 or chunk < 2 or not temperature > 0:
-            raise ValueError(
-                "capacity, max_new_tokens >= 1, context, chunk >= 2 and temperature > 0 are needed"
-            )
+            raise ValueError("capacity, max_new_tokens >= 1, context, chunk >= 2 and temperature > 0 are needed")
         longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
         if longest is not None and context > longest:
             raise Refusal(
@@ -69,19 +69,15 @@ class HfEngine:
             )
         self._model = model.to(device).eval() if device is not None else model.eval()
         self._capacity, self._context, self._chunk = capacity, context, chunk
-        self._temperature, self._max_new = float(temperature), max_new_tokens
-        self._stops = np.asarray(list(stop_tokens), dtype=np.int64)
+        self._vocabulary: int = model.config.get_text_config().vocab_size
+        self._temperature = float(temperature)
         self._decoder = make_decoder(self._model, capacity, context)
+        self._looping = self._decoder if isinstance(self._decoder, LoopingDecoder) else None
         self._version = -1
         self._slot: dict[str, int] = {}
         self._key: list[str] = []  # by slot; slots 0 ... len - 1 are in use
-        self._tokens_SC = np.zeros((capacity, context), dtype=np.int64)
-        self._uniforms_SC = np.zeros((capacity, context), dtype=np.float64)
-        self._logprobs_SC = np.zeros((capacity, context), dtype=np.float64)
-        self._versions_SC = np.zeros((capacity, context), dtype=np.int64)
-        self._length_S = np.zeros(capacity, dtype=np.int64)  # tokens known
-        self._read_S = np.zeros(capacity, dtype=np.int64)  # tokens in the cache
-        self._turn_S = np.zeros(capacity, dtype=np.int64)  # where the message being sampled begins
+        self._table = Table.empty(capacity, context)
+        self._limits = Limits(context, max_new_tokens, np.asarray(list(stop_tokens), dtype=np.int64))
         self._awaits_S = np.zeros(capacity, dtype=np.bool_)
         self._full_S = np.zeros(capacity, dtype=np.bool_)  # was fed more than the context holds
 
@@ -103,7 +99,7 @@ class HfEngine:
         """
         if max_new_tokens < 1 or not temperature > 0:
             raise ValueError("max_new_tokens >= 1 and temperature > 0 are needed")
-        self._temperature, self._max_new = float(temperature), max_new_tokens
+        self._temperature, self._limits = float(temperature), replace(self._limits, turn=max_new_tokens)
 
     def load_weights(self, state: Mapping[str, Any], version: int) -> None:
         """Replace all weights. States that older weights cached are dropped and read again.
@@ -118,11 +114,9 @@ class HfEngine:
             raise ValueError(f"weights do not fit the model: {error}") from error
         missing = [name for name in missing if name not in tied]
         if missing or unexpected:
-            raise ValueError(
-                f"weights do not fit the model: missing {missing[:3]}, unexpected {unexpected[:3]}"
-            )
+            raise ValueError(f"weights do not fit the model: missing {missing[:3]}, unexpected {unexpected[:3]}")
         self._decoder.refresh()
-        self._read_S[:] = 0
+        self._table.read_S[:] = 0
         self._version = version
 
     def open(self, key: str, uniforms: NDArray[np.float64] | None, seed: int = 0) -> None:
@@ -143,8 +137,9 @@ class HfEngine:
             raise ValueError(f"{len(uniforms)} uniforms for a context of {self._context} tokens")
         self._slot[key] = slot
         self._key.append(key)
-        self._uniforms_SC[slot] = uniforms[: self._context]
-        self._length_S[slot] = self._read_S[slot] = self._turn_S[slot] = 0
+        table = self._table
+        table.uniforms_SC[slot] = uniforms[: self._context]
+        table.length_S[slot] = table.read_S[slot] = table.turn_S[slot] = 0
         self._awaits_S[slot] = self._full_S[slot] = False
 
     def feed(self, key: str, tokens: Sequence[int]) -> None:
@@ -154,17 +149,19 @@ class HfEngine:
 
         Raises:
             KeyError: no such conversation, or its message is being sampled.
+            ValueError: a token is not in the vocabulary.
         """
-        slot = self._slot[key]
-        start = int(self._length_S[slot])
-        if self._awaits_S[slot] and start > self._turn_S[slot]:
+        slot, table = self._slot[key], self._table
+        self._check(tokens)
+        start = int(table.length_S[slot])
+        if self._awaits_S[slot] and start > table.turn_S[slot]:
             raise KeyError(f"conversation {key!r} is in the middle of a message")
         stop = start + len(tokens)
         if stop >= self._context:  # no room for even one token of an answer
             self._full_S[slot] = True
         else:
-            self._tokens_SC[slot, start:stop] = tokens
-            self._length_S[slot] = self._turn_S[slot] = stop
+            table.tokens_SC[slot, start:stop] = tokens
+            table.length_S[slot] = table.turn_S[slot] = stop
         self._awaits_S[slot] = True
 
     def poll(self) -> list[Sampled]:
@@ -180,13 +177,17 @@ class HfEngine:
         rows = np.flatnonzero(self._awaits_S[:used])
         if not rows.size:
             return []
-        if not self._length_S[rows].all():
+        if not self._table.length_S[rows].all():
             raise ValueError("a conversation begins with at least one token")
-        with torch.inference_mode():
-            while True:
-                finished = self._advance(rows)
-                if finished:
-                    return finished
+        ended = np.zeros(0, dtype=np.int64)
+        if self._looping is not None:
+            rows = rows[: self._looping.window]
+            ended = self._looping.run(rows, self._table, self._limits, self._version, self._temperature)
+        else:
+            with torch.inference_mode():
+                while not ended.any():
+                    ended = self._advance(rows)
+        return [self._finish(int(rows[n]), _REASONS[int(ended[n])]) for n in np.flatnonzero(ended)]
 
     def close(self, key: str) -> None:
         """Forget a conversation. The last slot's moves into its place, so that slots in use stay dense.
@@ -199,25 +200,27 @@ class HfEngine:
         if slot != last:
             self._key[slot] = moved
             self._slot[moved] = slot
-            length, read = int(self._length_S[last]), int(self._read_S[last])
             with torch.inference_mode():
-                self._decoder.move(last, slot, read)
-            for table in (self._tokens_SC, self._logprobs_SC, self._versions_SC):
-                table[slot, :length] = table[last, :length]
-            self._uniforms_SC[slot] = self._uniforms_SC[last]
-            for row in (self._length_S, self._read_S, self._turn_S, self._awaits_S, self._full_S):
-                row[slot] = row[last]
+                self._decoder.move(last, slot, int(self._table.read_S[last]))
+            self._table.move(last, slot)
+            self._awaits_S[slot], self._full_S[slot] = self._awaits_S[last], self._full_S[last]
         self._awaits_S[last] = False
 
     def logprobs(self, sequences: Sequence[Sequence[int]]) -> list[list[float]]:
         """Log-probabilities of given tokens at the sampling temperature under the weights in use, each given
-        its prefix; the first is NaN. Open conversations are not touched."""
+        its prefix; the first is NaN. Open conversations are not touched.
+
+        Raises:
+            ValueError: a sequence is longer than the context, or a token is not in the vocabulary.
+        """
+        for sequence in sequences:
+            self._check(sequence)
+            if len(sequence) > self._context:
+                raise ValueError(f"{len(sequence)} tokens are more than the context of {self._context}")
         result: list[list[float]] = [[float("nan")] * len(sequence) for sequence in sequences]
         order = sorted(range(len(sequences)), key=lambda n: len(sequences[n]))
         at = 0
-        while at < len(
-            order
-        ):  # batches of similar lengths, padded on the right where causal rows do not look
+        while at < len(order):  # batches of similar lengths, padded on the right where causal rows do not look
             take = 1
             while at + take < len(order) and (take + 1) * len(sequences[order[at + take]]) <= _BLOCK:
                 take += 1
@@ -235,6 +238,10 @@ class HfEngine:
                 result[n][1:size] = scores[row, : size - 1].tolist()
         return result
 
+    def _check(self, tokens: Sequence[int]) -> None:
+        if len(tokens) and not 0 <= min(tokens) <= max(tokens) < self._vocabulary:
+            raise ValueError(f"a token is not among the {self._vocabulary} of the vocabulary")
+
     def _score(self, tokens_ML: NDArray[np.int64]) -> NDArray[np.float64]:
         """(M, L - 1): log-probability of each token but the first."""
         rows, length = tokens_ML.shape
@@ -250,74 +257,69 @@ class HfEngine:
             ]
         return torch.cat(parts).view(rows, length).numpy()[:, :-1]
 
-    def _advance(self, rows_M: NDArray[np.int64]) -> list[Sampled]:
-        """Let rows consume tokens (all of them one, or as many as all have pending, or some a long stretch),
-        and sample for those that have none left."""
-        start_M = self._read_S[rows_M]
-        pending_M = self._length_S[rows_M] - start_M
+    def _advance(self, rows_M: NDArray[np.int64]) -> NDArray[np.int64]:
+        """One step: rows consume tokens (all of them one, or as many as all have pending, or some a long
+        stretch), and those that have none left sample. Returns (M,): 0 not ended, 1 stop, 2 turn limit, 3
+        context limit."""
+        table, ended_M = self._table, np.zeros(len(rows_M), dtype=np.int64)
+        pending_M = table.length_S[rows_M] - table.read_S[rows_M]
+        chosen = np.arange(len(rows_M))
         length = int(pending_M.min())
         if length == 1 and (pending_M >= self._chunk).any():
-            long = pending_M >= self._chunk
-            rows_M, start_M, length = rows_M[long], start_M[long], int(pending_M[long].min())
+            chosen = np.flatnonzero(pending_M >= self._chunk)
+            length = int(pending_M[chosen].min())
         if length > 1:
-            room = max(1, _BLOCK // length)
-            rows_M, start_M = rows_M[:room], start_M[:room]
             length = min(length, _BLOCK)
-            columns = start_M[:, None] + np.arange(length)
-            tokens_ML = self._tokens_SC[rows_M[:, None], columns]
-        else:
-            tokens_ML = self._tokens_SC[rows_M, start_M][:, None]
-        states = self._decoder.read(rows_M, tokens_ML, start_M)
-        read_M = start_M + length
-        self._read_S[rows_M] = read_M
-        samples_M = read_M == self._length_S[rows_M]
-        if not samples_M.any():
-            return []
-        if not samples_M.all():
-            states = states[torch.as_tensor(np.flatnonzero(samples_M), device=states.device)]
-        return self._sample(rows_M[samples_M], states)
+            chosen = chosen[: max(1, _BLOCK // length)]
+        slots_M = rows_M[chosen]
+        start_M = table.read_S[slots_M]
+        tokens_ML = table.tokens_SC[slots_M[:, None], start_M[:, None] + np.arange(length)]
+        states = self._decoder.read(slots_M, tokens_ML, start_M)
+        table.read_S[slots_M] += length
+        samples_M = table.read_S[slots_M] == table.length_S[slots_M]
+        if samples_M.any():
+            if not samples_M.all():
+                states = states[torch.as_tensor(np.flatnonzero(samples_M), device=states.device)]
+            ended_M[chosen[samples_M]] = self._sample(slots_M[samples_M], states)
+        return ended_M
 
-    def _sample(self, rows_W: NDArray[np.int64], states: Any) -> list[Sampled]:
-        """Draw the next token of each row, and finish the messages that end with it."""
-        at_W = self._length_S[rows_W]
+    def _sample(self, slots_W: NDArray[np.int64], states: Any) -> NDArray[np.int64]:
+        """Draw each row's next token; returns whether and how its message ends with it, as `_advance`."""
+        table = self._table
+        at_W = table.length_S[slots_W]
         logits_WV = self._decoder.head(states)
         if self._temperature != 1.0:
             logits_WV = logits_WV / self._temperature
         logprobs_WV = torch.log_softmax(logits_WV, -1)
         mass_WV = torch.cumsum(logprobs_WV.exp(), -1, dtype=torch.float64)
-        uniforms_W1 = torch.as_tensor(self._uniforms_SC[rows_W, at_W], device=mass_WV.device)[:, None]
+        uniforms_W1 = torch.as_tensor(table.uniforms_SC[slots_W, at_W], device=mass_WV.device)[:, None]
         total_W1 = mass_WV[:, -1:]
         # u < 1, but u * total may round up to total: the last token with mass is then the one
-        draw_W1 = torch.minimum(uniforms_W1 * total_W1, torch.nextafter(total_W1, torch.zeros_like(total_W1)))
-        token_W1 = torch.searchsorted(mass_WV, draw_W1, right=True)
+        below_W1 = torch.nextafter(total_W1, torch.zeros_like(total_W1))
+        token_W1 = torch.searchsorted(mass_WV, torch.minimum(uniforms_W1 * total_W1, below_W1), right=True)
         token_W = token_W1[:, 0].cpu().numpy()
-        self._tokens_SC[rows_W, at_W] = token_W
-        self._logprobs_SC[rows_W, at_W] = logprobs_WV.gather(-1, token_W1)[:, 0].cpu().numpy()
-        self._versions_SC[rows_W, at_W] = self._version
-        after_W = at_W + 1
-        self._length_S[rows_W] = after_W
-        stop_W = (token_W[:, None] == self._stops).any(-1)
-        ends_W = stop_W | (after_W - self._turn_S[rows_W] >= self._max_new) | (after_W >= self._context)
-        if not ends_W.any():
-            return []
-        finished = []
-        for n in np.flatnonzero(ends_W):
-            slot = int(rows_W[n])
-            turn_full = self._length_S[slot] - self._turn_S[slot] >= self._max_new
-            reason: Finish = "stop" if stop_W[n] else "turn_limit" if turn_full else "context_limit"
-            finished.append(self._finish(slot, reason))
-        return finished
+        table.tokens_SC[slots_W, at_W] = token_W
+        table.logprobs_SC[slots_W, at_W] = logprobs_WV.gather(-1, token_W1)[:, 0].cpu().numpy()
+        table.versions_SC[slots_W, at_W] = self._version
+        table.length_S[slots_W] = at_W + 1
+        turn_W = at_W + 1 - table.turn_S[slots_W] >= self._limits.turn
+        ended_W = np.where(turn_W, 2, np.where(at_W + 1 >= self._context, 3, 0))
+        return np.where((token_W[:, None] == self._limits.stops).any(-1), 1, ended_W)
 
     def _finish(self, slot: int, reason: Finish) -> Sampled:
-        begin, end = int(self._turn_S[slot]), int(self._length_S[slot])
+        table = self._table
+        begin, end = int(table.turn_S[slot]), int(table.length_S[slot])
         if self._full_S[slot]:
             begin = end
         self._awaits_S[slot] = False
-        self._turn_S[slot] = end
+        table.turn_S[slot] = end
+        logprobs = table.logprobs_SC[slot, begin:end]
+        if not np.isfinite(logprobs).all():
+            raise FloatingPointError(f"the logits of weights {self._version} are not finite")
         return Sampled(
             key=self._key[slot],
-            tokens=self._tokens_SC[slot, begin:end].tolist(),
-            logprobs=self._logprobs_SC[slot, begin:end].tolist(),
-            versions=self._versions_SC[slot, begin:end].tolist(),
+            tokens=table.tokens_SC[slot, begin:end].tolist(),
+            logprobs=logprobs.tolist(),
+            versions=table.versions_SC[slot, begin:end].tolist(),
             finish=reason,
         )

@@ -189,9 +189,7 @@ def frame(tokenizer: Any) -> Frame:
     trims = f" {_MARK}u " not in begin
     for name, text, said in (("message", spoken, f"{_MARK}a"), ("call", called, write(call))):
         if not text.startswith(begin + said):
-            at = next(
-                (i for i, (x, y) in enumerate(zip(text, begin + said, strict=False)) if x != y), len(text)
-            )
+            at = next((i for i, (x, y) in enumerate(zip(text, begin + said, strict=False)) if x != y), len(text))
             raise _refuse(
                 f"with a {name} of the agent it writes {text[max(0, at - 30) : at + 40]!r} where the "
                 f"dialogue so far and the text were {(begin + said)[max(0, at - 30) : at + 40]!r}"
@@ -248,9 +246,7 @@ class Renderer:
         """Token ids that end an agent's message."""
         return (self.stop_token,)
 
-    def opening(
-        self, system: str | None, tools: Sequence[Mapping[str, Any]], first_user_text: str
-    ) -> list[Piece]:
+    def opening(self, system: str | None, tools: Sequence[Mapping[str, Any]], first_user_text: str) -> list[Piece]:
         """System text with tools, the user's first message, and the agent's generation prompt."""
         before, after, cut = self._head(system, json.dumps(list(tools)))
         tokens, system_tokens = self._span(before, self._content(first_user_text), after, cut, False)
@@ -313,9 +309,7 @@ class Renderer:
             shared += 1
         return before, after, len(before) - shared
 
-    def _encode_span(
-        self, before: str, text: str, after: str, cut: int, follows: bool
-    ) -> tuple[tuple[int, ...], int]:
+    def _encode_span(self, before: str, text: str, after: str, cut: int, follows: bool) -> tuple[tuple[int, ...], int]:
         """Tokens of before + text + after, and how many of them begin before character `cut`. `follows`: the
         span stands behind a stop token, which may swallow white space, so it is encoded with one."""
         if self._special.search(text):  # nobody but the template may write special tokens
@@ -356,11 +350,7 @@ class Renderer:
             text = _render(self.tokenizer, as_chat(dialogue.system, messages), dialogue.tools)
             whole = self.tokenizer(text, add_special_tokens=False)["input_ids"]
             if pieces != whole:
-                at = next(
-                    (i for i, (x, y) in enumerate(zip(pieces, whole, strict=False)) if x != y), len(pieces)
-                )
-                raise _refuse(
-                    f"token {at} of a dialogue built piece by piece differs from the whole dialogue's"
-                )
+                at = next((i for i, (x, y) in enumerate(zip(pieces, whole, strict=False)) if x != y), len(pieces))
+                raise _refuse(f"token {at} of a dialogue built piece by piece differs from the whole dialogue's")
         if self.read(self.agent(both).tokens) != both:
             raise _refuse("a call does not read back from its tokens")

@@ -7,8 +7,12 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from rlspec.runtime.refusal import Refusal
+
+logging.set_verbosity_error()  # progress bars and hints of a library do not belong into a run's output
+logging.disable_progress_bar()
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -22,9 +26,7 @@ def resolve_device(name: str) -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name == "cuda" and not torch.cuda.is_available():
-        raise Refusal(
-            "RLC0710", "the policy's device is cuda, and this machine has none", "use device = auto"
-        )
+        raise Refusal("RLC0710", "the policy's device is cuda, and this machine has none", "use device = auto")
     return torch.device(name)
 
 

@@ -39,9 +39,7 @@ _JOINT = r"[.\-'/]"  # inside a word when between two core characters: t-shirt, 
 
 # What may be a value in JSON: a string, a number. Strings come first, so that nothing inside of one is taken
 # for a number; a string before a colon is a key.
-_JSON_VALUE = re.compile(
-    r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)'
-)
+_JSON_VALUE = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
 _LONGEST_VALUE = 4  # words; a longer value is a sentence
 _CALL_HEAD = re.compile(r'<tool_call>\n\{"name": "[^"]*", "arguments": ')
 
@@ -77,9 +75,7 @@ def _decoder() -> Any:
     )
 
 
-def bare(
-    template: str, words: Sequence[str] = (), added: Sequence[AddedToken] = ()
-) -> PreTrainedTokenizerFast:
+def bare(template: str, words: Sequence[str] = (), added: Sequence[AddedToken] = ()) -> PreTrainedTokenizerFast:
     """A tokenizer of 256 bytes, two marks, these words (marked as the normalizer does) and these added
     tokens."""
     vocabulary = [PAD, START, STOP, BEGIN, END, *(f"<0x{byte:02X}>" for byte in range(256)), *words]
@@ -224,9 +220,7 @@ def _phrases(spoken: Counter[str], values: set[str], split: _Splitter) -> Counte
             is_word = atom[:1] == BEGIN
             is_value = is_word and _variable([atom], values)
             if is_word and last[:1] == BEGIN:
-                stretch += (
-                    " "  # the implied space; towards a value it belongs to the phrase: "order " + ⟨#W1⟩
-                )
+                stretch += " "  # the implied space; towards a value it belongs to the phrase: "order " + ⟨#W1⟩
             if not atom or is_value:
                 if words > 1 or stretch == text:
                     found[stretch] += n
