@@ -81,10 +81,13 @@ def summary(report: dict[str, Any]) -> str:
         place = f"{'after' if 'after' in line else 'before'} {about}" if about else ""
         passes = "  ".join(f"{k} {v:.3f}" for k, v in line.items() if k.startswith("pass^"))
         lines.append(f"{line['stage']} {place}: success {line['success']:.3f}  {passes}")
-    total = sum(report["seconds"].values()) or 1.0
-    spent = sorted(report["seconds"].items(), key=lambda kv: -kv[1])
-    lines.append(
-        "time: " + ", ".join(f"{name} {s:.1f} s ({s / total:.0%})" for name, s in spent if s / total >= 0.005)
-    )
+    total = sum(s for name, s in report["seconds"].items() if not name.startswith("worker.")) or 1.0
+    for title, worker in (("time", False), ("of which the first worker", True)):
+        spent = {n: s for n, s in report["seconds"].items() if n.startswith("worker.") is worker and s >= 0.05}
+        parts = [
+            f"{name.removeprefix('worker.')} {s:.1f} s ({s / total:.0%})"
+            for name, s in sorted(spent.items(), key=lambda kv: -kv[1])
+        ]
+        lines.append(f"{title}: {', '.join(parts)}")
     lines.append(f"wall {report['wall_seconds']:.1f} s, peak memory {report['peak_bytes'] / 1e9:.2f} GB")
     return "\n".join(lines)

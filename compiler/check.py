@@ -1,8 +1,8 @@
 """Check and compile: the front door of the compiler.
 
-    checked = check(read("quickstart.rlspec"))
-    checked.diagnostics      # all of them, errors first found first
-    checked.plan             # None when there is an error
+checked = check(read("quickstart.rlspec"))
+checked.diagnostics      # all of them, errors first found first
+checked.plan             # None when there is an error
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def settings_of(pairs: Mapping[str, str]) -> dict[str, tree.Expression]:
         source = Source(f"--set {name}", f"{name} = {text}")
         file, report = parser.parse(source)
         if report or len(file.items) != 1 or file.items[0].value is None:
-            raise SpecError(report or [Diagnostic("RLC0201", f"--set {name}={text}: this is no value", source=source)])
+            raise SpecError(
+                report or [Diagnostic("RLC0201", f"--set {name}={text}: this is no value", source=source)]
+            )
         out[name] = file.items[0].value
     return out
 
@@ -105,7 +107,9 @@ def _suited(experiment: Experiment, report: list[Diagnostic]) -> None:
         seen_training = seen_training or declared.name == "grpo"
 
 
-def _credit(experiment: Experiment, advantages: list[str], levels: list[Level], report: list[Diagnostic]) -> None:
+def _credit(
+    experiment: Experiment, advantages: list[str], levels: list[Level], report: list[Diagnostic]
+) -> None:
     if experiment.credit is None:
         return
     for advantage, level in zip(advantages, levels, strict=True):

@@ -45,7 +45,9 @@ class Elaborator:
 
     # ------------------------------------------------------------------------------------------------ reporting
 
-    def fail(self, code: str, message: str, span: tree.Span, label: str = "", notes: Iterable[str] = ()) -> Failed:
+    def fail(
+        self, code: str, message: str, span: tree.Span, label: str = "", notes: Iterable[str] = ()
+    ) -> Failed:
         """Report, and give the exception to raise."""
         self.report.append(Diagnostic(code, message, span, label=label, notes=tuple(notes)))
         return Failed()
@@ -68,9 +70,13 @@ class Elaborator:
             case tree.Number():
                 number = static_number(node)
                 assert number is not None
-                return self.constant(number, "int" if node.integral and node.unit not in ("%", "pp") else "real")
+                return self.constant(
+                    number, "int" if node.integral and node.unit not in ("%", "pp") else "real"
+                )
             case tree.Boolean():
-                return Value(self.builder.const(float(node.value)), "bool", Level.CONST, Range.of(float(node.value)))
+                return Value(
+                    self.builder.const(float(node.value)), "bool", Level.CONST, Range.of(float(node.value))
+                )
             case tree.Name():
                 return self._name(node, scope, expected)
             case tree.Member(target=tree.Name() as target):
@@ -98,7 +104,11 @@ class Elaborator:
     def number(self, node: tree.Expression, scope: Scope) -> Value:
         found = self.value(node, scope)
         if found.base not in NUMERIC:
-            hint = "write `indicator(...)` to count it as 0 or 1" if found.base == "bool" else "expected a number"
+            hint = (
+                "write `indicator(...)` to count it as 0 or 1"
+                if found.base == "bool"
+                else "expected a number"
+            )
             raise self.fail("RLC0201", f"a number was expected, this is {found.base}", node.span, hint)
         return found
 
@@ -106,7 +116,10 @@ class Elaborator:
         found = self.value(node, scope)
         if found.base != "bool":
             raise self.fail(
-                "RLC0201", f"a condition was expected, this is {found.base}", node.span, "compare it with something"
+                "RLC0201",
+                f"a condition was expected, this is {found.base}",
+                node.span,
+                "compare it with something",
             )
         return found
 
@@ -135,7 +148,9 @@ class Elaborator:
     def _binary(self, node: tree.Binary, scope: Scope) -> Value:
         if node.op in ("and", "or"):
             left, right = self.boolean(node.left, scope), self.boolean(node.right, scope)
-            return self._bool(self.builder.apply(node.op, left.step, right.step), finest([left.level, right.level]))
+            return self._bool(
+                self.builder.apply(node.op, left.step, right.step), finest([left.level, right.level])
+            )
         if node.op in ("in", "not in"):
             return self._membership(node, scope)
         if node.op in COMPARISONS:
@@ -171,7 +186,9 @@ class Elaborator:
     @staticmethod
     def _quotient(left: Value, right: Value) -> Range:
         if left.members is not None and right.counts == left.members[0]:
-            return Range(left.members[1].low, left.members[1].high)  # a sum of members over their count is a mean
+            return Range(
+                left.members[1].low, left.members[1].high
+            )  # a sum of members over their count is a mean
         return left.range / right.range
 
     @staticmethod
@@ -270,7 +287,9 @@ class Elaborator:
             given[key] = argument
         names: dict[str, Value] = {}
         for parameter in parameters:
-            expression = given[parameter.name.value].value if parameter.name.value in given else parameter.default
+            expression = (
+                given[parameter.name.value].value if parameter.name.value in given else parameter.default
+            )
             if expression is None:
                 raise self.fail("RLC0205", f"`{name}` needs `{parameter.name.value}`", node.span)
             found = self.value(expression, scope)
@@ -312,7 +331,9 @@ class Elaborator:
         numeric = declared.base == "real" and found.base == "int"
         if declared.base != found.base and not numeric:
             hint = "write `indicator(...)`" if found.base == "bool" and declared.base in NUMERIC else ""
-            raise self.fail("RLC0201", f"{what} is declared {declared.base}, but this is {found.base}", span, hint)
+            raise self.fail(
+                "RLC0201", f"{what} is declared {declared.base}, but this is {found.base}", span, hint
+            )
         if found.level > declared.level:
             raise self.too_fine(found.level, declared.level, span, what)
         if declared.base in NUMERIC and declared.range != Range() and not found.range.within(declared.range):
@@ -323,7 +344,9 @@ class Elaborator:
                 notes=[f"the compiler's range: {found.range}"],
             )
         reach = found.range
-        return Value(found.step, declared.base, declared.level, reach, declared.choices, found.members, found.counts)
+        return Value(
+            found.step, declared.base, declared.level, reach, declared.choices, found.members, found.counts
+        )
 
     def too_fine(self, found: Level, declared: Level, span: tree.Span, what: str) -> Failed:
         axis = found.label

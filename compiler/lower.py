@@ -75,7 +75,11 @@ def _component(declared: Declared) -> ComponentPlan:
     if declared.kind == "judge":
         wiring.setdefault("on_failure", ["drop"])
     return ComponentPlan(
-        label=declared.label, kind=declared.kind, name=declared.name, fields=_fields(declared.made), wiring=wiring
+        label=declared.label,
+        kind=declared.kind,
+        name=declared.name,
+        fields=_fields(declared.made),
+        wiring=wiring,
     )
 
 

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,11 +52,11 @@ def make_policy(run: Run) -> Path:
         if cached.is_dir():
             _install(cached, directory)
         else:
-            with tempfile.TemporaryDirectory(dir=run.directory.path, prefix=".policy-") as made:
-                shares = demonstrations(run)
-                call = run.executor.call
-                run.executor.get(call(run.trainers[0], "build_policy", made, shares))
-                _install(Path(made), directory)
+            made = run.directory.path / f"policy.tmp-{os.getpid()}"  # swept on the next start if this process dies
+            shares = demonstrations(run)
+            run.executor.get(run.executor.call(run.trainers[0], "build_policy", str(made), shares))
+            _install(made, directory)
+            shutil.rmtree(made)
     return directory
 
 
@@ -80,8 +81,11 @@ def demonstrations(run: Run) -> list[Any]:
     label, stage = _stage(run)
     total = CORPUS if stage is None else stage.demonstrations + stage.held_out
     ranks = len(run.trainers)
-    sizes = [total // ranks + (rank < total % ranks) for rank in range(ranks)]
-    return [run.executor.call(t, "demonstrate", label, n) for t, n in zip(run.trainers, sizes, strict=True)]
+    cuts = [total * rank // ranks for rank in range(ranks + 1)]
+    return [
+        run.executor.call(trainer, "demonstrate", label, start, stop - start)
+        for trainer, (start, stop) in zip(run.trainers, pairwise(cuts), strict=True)
+    ]
 
 
 @cache

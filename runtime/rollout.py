@@ -7,6 +7,7 @@ finished a message is answered at once and goes on.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -95,9 +96,12 @@ class Roller:
         self.engine, self.renderer, self.seed, self.context = engine, renderer, plan.seed, context
         self.desks = {source.env: Desk.of(plan, source) for source in plan.sources}
         self._tasks: OrderedDict[tuple[str, str, int], Task] = OrderedDict()
+        self.seconds = {"generation": 0.0, "world": 0.0}
 
     def run(self, jobs: Iterable[Job]) -> list[Trajectory]:
         """All conversations, in the order of the jobs. A failure of the machinery ends its own conversation only."""
+        began = time.perf_counter()
+        generating = 0.0
         waiting = deque(jobs)
         order = [job.key for job in waiting]
         live: dict[str, _Talk] = {}
@@ -105,7 +109,10 @@ class Roller:
         while waiting or live:
             while waiting and len(live) < self.engine.capacity:
                 self._begin(waiting.popleft(), live, done)
-            for sampled in self.engine.poll():
+            asked = time.perf_counter()
+            finished = self.engine.poll()
+            generating += time.perf_counter() - asked
+            for sampled in finished:
                 talk = live[sampled.key]
                 try:
                     finish = self._advance(talk, sampled)
@@ -117,6 +124,8 @@ class Roller:
                         done[sampled.key] = self._end(talk, finish)
                     self.engine.close(sampled.key)
                     del live[sampled.key]
+        self.seconds["generation"] += generating
+        self.seconds["world"] += time.perf_counter() - began - generating
         return [done[key] for key in order]
 
     # ----------------------------------------------------------------------------------------- one conversation

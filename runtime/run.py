@@ -193,8 +193,12 @@ class Run:
     # ------------------------------------------------------------------------------------------------ recording
 
     def log(self, metrics: Mapping[str, Any]) -> None:
-        """Record a line of metrics with the seconds since the last."""
+        """Record a line of metrics with the seconds since the last: by phase as the driver waits, and, of the first
+        worker, by what it did ("worker.generation", "worker.world", "worker.logprobs" ...)."""
+        spent = self.executor.get([self.executor.call(r, "timings") for r in (self.rollouts[0], self.trainers[0])])
         timings = self.clock.take()
+        for part in spent:
+            timings |= {f"worker.{name}": value for name, value in part.items()}
         timings["total"] = time.perf_counter() - self._began
         self.directory.log(metrics, {f"seconds.{k}": v for k, v in timings.items()})
         self.reporter.line(metrics)
@@ -205,7 +209,7 @@ class Run:
         seconds: dict[str, float] = {}
         for line in self.directory.timings.read():
             for key, value in line.items():
-                if key.startswith("seconds.") and key != "seconds.total":
+                if key.startswith("seconds.") and key != "seconds.total":  # workers' seconds lie within the driver's
                     name = key.removeprefix("seconds.")
                     seconds[name] = seconds.get(name, 0.0) + float(value)
         return {

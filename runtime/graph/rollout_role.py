@@ -88,6 +88,13 @@ class RolloutRole:
                 "this is a defect of the engine's weight update; use `engine e : hf {}`",
             )
 
+    def timings(self) -> dict[str, float]:
+        """Seconds that this worker spent generating, and in worlds, users and judges, since it was last asked."""
+        assert self._roller is not None
+        spent = dict(self._roller.seconds)
+        self._roller.seconds = dict.fromkeys(spent, 0.0)
+        return spent
+
     def run(self, jobs: Sequence[Job], temperature: float, max_new_tokens: int) -> list[Trajectory]:
         """Have these conversations at a temperature."""
         assert self._roller is not None

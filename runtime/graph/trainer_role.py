@@ -43,10 +43,10 @@ class TrainerRole:
 
     # --------------------------------------------------------------------------------------------- the policy
 
-    def demonstrate(self, label: str, count: int) -> list[Dialogue]:
-        """This rank's share of a stage's demonstrations (and held-out ones): `count` dialogues."""
+    def demonstrate(self, label: str, first: int, count: int) -> list[Dialogue]:
+        """This rank's share of a stage's demonstrations (and held-out ones): those on tasks `first`, `first + 1` ..."""
         from rlspec.runtime.worlds.shop import make_world
-        from rlspec.runtime.worlds.shop.oracles import demonstrations
+        from rlspec.runtime.worlds.shop.demonstrations import demonstrations
 
         source = self.plan.sources[0]
         world, user = (
@@ -59,9 +59,9 @@ class TrainerRole:
                 "RLC0601", f"nobody demonstrates `{source.env}` here", "start from a trained policy"
             )
         mixture = stage.mixture if isinstance(stage, Sft) else Sft().mixture
-        seed = derived_seed(self.plan.seed, "demonstrations", label, self.rank)
-        made, shown = make_world(world), demonstrations(world, user, mixture, count, seed)
-        return [Dialogue(made.system, made.tools, demo.messages) for demo in shown]
+        seed = derived_seed(self.plan.seed, "demonstrations", label)
+        made, shown = make_world(world), demonstrations(world, user, mixture, count, seed, first=first)
+        return [Dialogue(made.system, made.tools, demo.dialogue) for demo in shown]
 
     def build_policy(self, directory: str, dialogues: Sequence[list[Dialogue]]) -> None:
         """Make the embedded policy's folder from the demonstrations' text."""
@@ -99,11 +99,11 @@ class TrainerRole:
         """Render all demonstrations to rows and keep them, so that steps name them by number.
 
         Returns:
-            How many there are; the token ids they use beside the template's (what copying is learned on); the marker
-            between copies; mean tokens of one.
+            How many there are; the token ids that the agent says and is told, which are those it has to copy; the
+            marker between copies in the warm-up; mean tokens of a demonstration.
         """
         self._demonstrations = []
-        used: set[int] = set()
+        said: dict[bool, set[int]] = {True: set(), False: set()}  # by the agent, to the agent
         for dialogue in (d for share in dialogues for d in share):
             tokens: list[int] = []
             mask: list[bool] = []
@@ -111,10 +111,10 @@ class TrainerRole:
                 tokens += piece.tokens
                 mask += [piece.kind == "agent"] * len(piece.tokens)
                 if piece.kind != "system":
-                    used.update(piece.tokens)
+                    said[piece.kind == "agent"].update(piece.tokens)
             self._demonstrations.append(demonstration(tokens, mask))
         stop = self.renderer.stop_token
-        alphabet = sorted(used - set(self.renderer.tokenizer.all_special_ids) - {stop})
+        alphabet = sorted((said[True] & said[False]) - set(self.renderer.tokenizer.all_special_ids) - {stop})
         lengths = np.mean([len(row) for row in self._demonstrations])
         return len(self._demonstrations), alphabet, [stop, stop], float(lengths)
 
@@ -180,6 +180,12 @@ class TrainerRole:
     def _part(self, rows: Sequence[Row], objective: Objective, denominators: Denominators) -> Part:
         gradient, sums = self.learner.gradients(rows, objective, denominators)
         return {"gradient": gradient, "sums": sums}
+
+    def timings(self) -> dict[str, float]:
+        """Seconds that this rank spent on log-probabilities, backward and optimiser since it was last asked."""
+        spent = dict(self.learner.seconds)
+        self.learner.seconds = dict.fromkeys(spent, 0.0)
+        return spent
 
     def apply(self, parts: Sequence[Part]) -> dict[str, float]:
         """Add all ranks' parts in order and take the step; metrics per token of the whole update."""

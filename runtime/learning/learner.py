@@ -15,6 +15,7 @@ Master weights, gradients and moments are float32 (or float64 where the model is
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -102,6 +103,7 @@ class Learner:
         if any(p.dtype not in (torch.float32, torch.float64) for p in model.parameters()):
             self.model = self.model.float()
         self.device, self.precision = device, precision
+        self.seconds = {"logprobs": 0.0, "backward": 0.0, "optimiser": 0.0}
         self.head = Head(self.model)
         self.parameters: dict[str, Tensor] = {
             name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad
@@ -148,14 +150,18 @@ class Learner:
         self._adam.zero_grad(set_to_none=True)
         sums: list[Sums] = []
         for some in micro_batches(rows, self.optimisation.micro_batch):
+            began = time.perf_counter()
             batch = collate(some)
             logprobs_L, entropy_L = self._batch_logprobs(
                 batch, objective.temperature, objective.wants_entropy
             )
             weights_L = torch.from_numpy(token_weights(objective.aggregation, denominators, batch.lengths_L))
             loss, counted = objective.loss(logprobs_L, entropy_L, batch, weights_L.to(logprobs_L))
+            halfway = time.perf_counter()
             loss.backward()
             sums.append({name: float(value) for name, value in counted.items()})
+            self.seconds["logprobs"] += halfway - began
+            self.seconds["backward"] += time.perf_counter() - halfway
         gradient = {
             name: torch.zeros_like(p) if p.grad is None else p.grad.detach().clone()
             for name, p in self.parameters.items()
@@ -173,6 +179,7 @@ class Learner:
             Refusal RLC0708: the gradient is not finite. Weights and optimiser are then untouched.
         """
         self._check_names(gradients)
+        began = time.perf_counter()
         for name, parameter in self.parameters.items():
             total = gradients[0][name].to(parameter.device, parameter.dtype, copy=True)
             for gradient in gradients[1:]:
@@ -195,6 +202,7 @@ class Learner:
         self._adam.step()
         self._adam.zero_grad(set_to_none=True)
         self.updates += 1
+        self.seconds["optimiser"] += time.perf_counter() - began
         return {"grad_norm": norm, "lr": rate}
 
     def step(self, rows: Sequence[Row], objective: Objective, ranks: int = 1) -> dict[str, float]:
