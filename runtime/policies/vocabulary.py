@@ -125,7 +125,7 @@ def train(template: str, corpus: Iterable[Dialogue], size: int, phrases: bool) -
             rest[piece] += 1
             if message.status == "error" or len(split.words(piece)) > _LONGEST_VALUE:
                 sentences[piece] += 1
-    scaffolds = Counter({piece: n for piece, n in constants.items() if len(split(piece)) > 1})
+    scaffolds = constants.copy()
     if phrases:
         spoken = Counter(text for m, text in texts if m.role != "user" and not _has_json(m, text))
         scaffolds += _phrases(spoken + sentences, values, split)
@@ -135,13 +135,18 @@ def train(template: str, corpus: Iterable[Dialogue], size: int, phrases: bool) -
             atoms[atom] += n
     room = size - 261 - len(format_pieces)
     seen = max(2, len(dialogues) // 500)  # a piece that is rarer is not scaffolding, but somebody's words
-    worth = {piece: n * (len(split(piece)) - 1) for piece, n in scaffolds.items() if n >= seen}
+    worth = {
+        piece: n * (len(split(piece)) - 1) for piece, n in scaffolds.items() if n >= seen and len(split(piece)) > 1
+    }
     worth |= {atom: n * len(atom.encode()) for atom, n in atoms.items()}
     chosen = sorted(worth, key=lambda piece: (-worth[piece], piece))[: max(room, 0)]
     words = sorted(piece for piece in chosen if piece in atoms)
     pieces = sorted(piece for piece in chosen if piece not in atoms)
     added = [AddedToken(piece, special=True, normalized=False) for piece in format_pieces]
-    added += [AddedToken(piece, special=False, normalized=False) for piece in pieces]
+    added += [  # a piece that is whole words must not be found inside of longer ones
+        AddedToken(piece, single_word=piece[0].isalnum() and not piece[-1].isspace(), normalized=False)
+        for piece in pieces
+    ]
     return bare(template, words, added)
 
 
