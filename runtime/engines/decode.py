@@ -98,9 +98,8 @@ class LoopingDecoder(Decoder, Protocol):
 
 
 def agrees(decoder: Decoder, model: Any, slots: int, context: int) -> float:
-    """The largest difference (nats) between a decoder's and the model's own log-probabilities on a probe: a
-    block, then single tokens, in two slots at different positions. The slots are left with the probe in
-    them."""
+    """The largest difference, see `_gap`, between a decoder's and the model's own log-probabilities on a probe: a block
+    and then single tokens, in two slots at different positions. The slots are left with the probe in them."""
     rng = np.random.default_rng(0)
     length = min(9, context)
     rows = min(2, slots)
@@ -114,16 +113,21 @@ def agrees(decoder: Decoder, model: Any, slots: int, context: int) -> float:
             take = min(4 + row, length)
             state = decoder.read(np.array([row]), tokens_ML[row : row + 1, :take], np.array([0]))
             got = torch.log_softmax(decoder.head(state), -1)
-            worst = max(worst, float((got[0] - want[row, take - 1]).abs().max()))
+            worst = max(worst, _gap(got[0], want[row, take - 1]))
             done[row] = take
         while (alive := np.flatnonzero(done < length)).size:
             state = decoder.read(alive, tokens_ML[alive, done[alive]][:, None], done[alive])
             got = torch.log_softmax(decoder.head(state), -1)
             at = torch.as_tensor(done[alive], device=want.device)
             rows_t = torch.as_tensor(alive, device=want.device)
-            worst = max(worst, float((got - want[rows_t, at]).abs().max()))
+            worst = max(worst, _gap(got, want[rows_t, at]))
             done[alive] += 1
     return worst
+
+
+def _gap(got: Tensor, want: Tensor) -> float:
+    """Largest difference in nats; of log-probabilities below -1, relative to them."""
+    return float(((got - want).abs() / want.abs().clamp(min=1)).max())
 
 
 TOLERANCE = {torch.float32: 1e-3, torch.float16: 0.1, torch.bfloat16: 0.3}
@@ -145,16 +149,21 @@ def make_decoder(model: Any, slots: int, context: int) -> Decoder:
         candidates.insert(0, FusedDecoder)
     if can_compile(model):
         candidates.insert(0, CompiledDecoder)
-    difference = float("inf")
+    why = ""
     for candidate in candidates:
-        decoder: Decoder = candidate(model, slots, context)
-        difference = agrees(decoder, model, slots, context)
+        try:
+            decoder: Decoder = candidate(model, slots, context)
+            difference = agrees(decoder, model, slots, context)
+        except Exception as error:  # a foreign model's forward raises what it likes; the reason is passed on
+            if candidate is not TransformersDecoder:
+                raise
+            raise _refuse(model, f"its forward fails on such a cache: {error}") from error
         if difference <= tolerance:
             return decoder
-        del decoder
-    raise Refusal(
-        "RLC0505",
-        f"the hf engine cannot decode a {model.config.model_type} model step by step: its log-probabilities "
-        f"differ from the model's own by {difference:.2g} nats",
-        "use engine = vllm",
-    )
+        why = f"its log-probabilities differ from the model's own by {difference:.2g} nats"
+    raise _refuse(model, why)
+
+
+def _refuse(model: Any, why: str) -> Refusal:
+    reason = f"the hf engine cannot decode a {model.config.model_type} model step by step: {why}"
+    return Refusal("RLC0505", reason, "use engine = vllm")

@@ -235,7 +235,7 @@ class HfEngine:
             scores = self._score(tokens_ML)
             for row, n in enumerate(batch):
                 size = len(sequences[n])
-                result[n][1:size] = scores[row, : size - 1].tolist()
+                result[n][1:size] = scores[row, : max(size - 1, 0)].tolist()
         return result
 
     def _check(self, tokens: Sequence[int]) -> None:
@@ -297,6 +297,7 @@ class HfEngine:
         # u < 1, but u * total may round up to total: the last token with mass is then the one
         below_W1 = torch.nextafter(total_W1, torch.zeros_like(total_W1))
         token_W1 = torch.searchsorted(mass_WV, torch.minimum(uniforms_W1 * total_W1, below_W1), right=True)
+        token_W1.clamp_(max=logits_WV.shape[-1] - 1)  # mass that is not a number is reported when the message ends
         token_W = token_W1[:, 0].cpu().numpy()
         table.tokens_SC[slots_W, at_W] = token_W
         table.logprobs_SC[slots_W, at_W] = logprobs_WV.gather(-1, token_W1)[:, 0].cpu().numpy()
