@@ -251,10 +251,14 @@ class _Writer:
         if node.attrs["counted"] and not count:
             count = self.texts[node.args[1], home].bound(6)
         under = given[1].condition().text if node.attrs["where"] else ""
+        if under and node.op in ("sum", "mean"):  # adding 0 loses nothing, and a processor cannot guess it wrongly
+            given[0] = self.spell("select", [given[1], given[0], literal(0.0)])
         gather, start, settled = self._gathered(at, node, variable, given[0], count, nothing)
         if own_count:
             start.append(f"{count} = 0")
             gather.append(f"{count} += 1")
+        if under and node.op in ("sum", "mean"):
+            self.say(inner, slot, Statement(at, [gather.pop(0)]))
         if node.op in ("any", "all"):
             test = given[0] if node.op == "any" else self.spell("not", [given[0]])
             if under and not own_count:
@@ -265,7 +269,8 @@ class _Writer:
         depth = len(home)
         self.open(inner)
         self.bodies[home].starts[inner[depth]].extend(start)
-        self.say(inner, slot, Statement(at, gather, under))
+        if gather:
+            self.say(inner, slot, Statement(at, gather, under))
         lines = [] if settled == variable else [f"{variable} = {settled}"]
         if node.stored:
             lines.append(f"{self.element(at)} = {variable}")
