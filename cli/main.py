@@ -57,12 +57,10 @@ def rlc() -> None:
 def main() -> None:
     """Entry point. What a user can cure ends with status 2 and no traceback; an interrupted run with 130."""
     try:
-        rlc.main(standalone_mode=False)
+        status = rlc.main(standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
         sys.exit(130)
-    except click.exceptions.Exit as leave:
-        sys.exit(leave.exit_code)
     except click.ClickException as error:
         error.show()
         sys.exit(2)
@@ -73,7 +71,7 @@ def main() -> None:
         if not _curable(error):
             raise
         sys.exit(2)
-    sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)  # click hands an Exit's status back as the result
 
 
 def _curable(error: Exception) -> bool:

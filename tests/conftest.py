@@ -1,0 +1,14 @@
+"""Shared by all tests: caches in a folder of the test session, quiet libraries, one thread."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("DO_NOT_TRACK", "1")
+os.environ.setdefault("RLSPEC_CACHE", tempfile.mkdtemp(prefix="rlspec-cache-"))
