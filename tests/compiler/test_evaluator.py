@@ -151,9 +151,7 @@ def test_token_gae_runs_through_the_turns_of_a_trajectory():
 
 def test_turn_gae_with_lambda_one_is_return_minus_value():
     value = signal("value", "turn")
-    batch = Batch(
-        signals={"turn_reward": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "value": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}
-    )
+    batch = Batch(signals={"turn_reward": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "value": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]})
     same = scan("suffix_sum", TURN, "turn", 0.9) - value
     found = result(gae(TURN, value, "turn", 0.9, 1.0), batch)
     assert found == pytest.approx(result(same, batch))
@@ -221,6 +219,4 @@ def test_a_malformed_step_is_refused_by_its_position(step, message):
     inputs = (Input(name="r", level="traj"),)
     first = Step(op="input", level="traj", attrs={"name": "r"})
     with pytest.raises(ValueError, match=rf"step 1 .*{message}"):
-        evaluate(
-            Program(inputs=inputs, steps=(first, step), outputs={"out": 1}), Batch(signals={"r": [0.0] * 4})
-        )
+        evaluate(Program(inputs=inputs, steps=(first, step), outputs={"out": 1}), Batch(signals={"r": [0.0] * 4}))

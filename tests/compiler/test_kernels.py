@@ -70,6 +70,8 @@ SKETCHES: dict[str, Sketch] = {
     "longest": reduce("max", num("turn"), "group", "traj"),
     "shares": VERDICT / reduce("mean", VERDICT, "turn", where=VERDICT > 0.0, empty=1.0),
     "forward": scan("prefix_sum", REWARD_TOKEN - reduce("mean", REWARD_TOKEN, "token"), "token", 0.5),
+    "rank_of_rank": normalise("rank", normalise("rank", R, "turn"), "traj", "turn"),
+    "same_branches": element("select", R, num("traj"), num("traj")),
     "constant": element("add", 1.0, 2.0),
     "signal": R + 0.0,
 }
