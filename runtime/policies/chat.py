@@ -323,6 +323,7 @@ class Renderer:
             encoded = self.tokenizer(
                 (self.frame.stop if led else "") + part,
                 add_special_tokens=False,
+                verbose=False,  # the probe may be longer than the model's context
                 split_special_tokens=literal,
                 return_offsets_mapping=cut > 0 and n == 0,
             )
@@ -348,7 +349,7 @@ class Renderer:
             dialogue = Dialogue("You help.", [_PROBE_TOOL], messages)
             pieces = [token for piece in self.dialogue(dialogue) for token in piece.tokens]
             text = _render(self.tokenizer, as_chat(dialogue.system, messages), dialogue.tools)
-            whole = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            whole = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
             if pieces != whole:
                 at = next((i for i, (x, y) in enumerate(zip(pieces, whole, strict=False)) if x != y), len(pieces))
                 raise _refuse(f"token {at} of a dialogue built piece by piece differs from the whole dialogue's")
