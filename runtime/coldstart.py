@@ -77,15 +77,18 @@ def _stage(run: Run) -> tuple[str, Sft | None]:
 
 
 def demonstrations(run: Run) -> list[Any]:
-    """Handles of all demonstrations, one share per trainer rank, made by the ranks."""
+    """Handles of all demonstrations, one share per trainer rank, made by the ranks when they are first asked for."""
+    if run.demonstrations:
+        return run.demonstrations
     label, stage = _stage(run)
     total = CORPUS if stage is None else stage.demonstrations + stage.held_out
     ranks = len(run.trainers)
     cuts = [total * rank // ranks for rank in range(ranks + 1)]
-    return [
+    run.demonstrations = [
         run.executor.call(trainer, "demonstrate", label, start, stop - start)
         for trainer, (start, stop) in zip(run.trainers, pairwise(cuts), strict=True)
     ]
+    return run.demonstrations
 
 
 @cache
@@ -179,6 +182,7 @@ class ColdStartStage:
             held = run.executor.get(
                 [run.executor.call(t, "hold_demonstrations", shares) for t in run.trainers]
             )
+        run.demonstrations = []  # the ranks hold them as rows now
         count, alphabet, marker, length = held[0]
         learned = count - self.stage.held_out
         cold = ColdStart(

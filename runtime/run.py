@@ -90,6 +90,7 @@ class Run:
         self.units = schedule(plan)
         self.at = Position()
         self.clock = Clock()
+        self.demonstrations: list[Any] = []  # handles, between making the policy and the cold start
         self._stop = False
         self._began = time.perf_counter()
 

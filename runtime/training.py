@@ -114,7 +114,7 @@ class TrainingStage:
                 found.append(run.executor.get(applied)[0])
             run.at.updates += 1
         out = {"updates": float(len(found))}
-        for name in sorted({name for metrics in found for name in metrics}):
+        for name in sorted({name for metrics in found for name in metrics} - {"tokens"}):
             values = [metrics[name] for metrics in found if name in metrics]
             out[name] = max(values) if name.startswith("max_") else sum(values) / len(values)
         return out

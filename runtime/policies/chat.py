@@ -237,7 +237,9 @@ class Renderer:
         self.frame = frame(tokenizer)
         self.stop_token: int = tokenizer.convert_tokens_to_ids(self.frame.stop)
         self._special = re.compile("|".join(re.escape(t) for t in tokenizer.all_special_tokens) or "(?!)")
+        self._fast = getattr(tokenizer, "backend_tokenizer", None)  # the same tokenizer without its Python wrapping
         self._span = lru_cache(maxsize=1 << 15)(self._encode_span)
+        self._said = lru_cache(maxsize=1 << 15)(self._decode)
         self._head = lru_cache(maxsize=64)(self._render_head)
         self._prove()
 
@@ -248,7 +250,10 @@ class Renderer:
 
     def opening(self, system: str | None, tools: Sequence[Mapping[str, Any]], first_user_text: str) -> list[Piece]:
         """System text with tools, the user's first message, and the agent's generation prompt."""
-        before, after, cut = self._head(system, json.dumps(list(tools)))
+        before, after, cut, fixed = self._head(system, json.dumps(list(tools)))
+        if fixed:
+            user, _ = self._span(before[cut:], self._content(first_user_text), after, 0, False)
+            return [Piece("system", fixed), Piece("user", user)]
         tokens, system_tokens = self._span(before, self._content(first_user_text), after, cut, False)
         pieces = [Piece("system", tokens[:system_tokens])] if system_tokens else []
         return [*pieces, Piece("user", tokens[system_tokens:])]
@@ -283,9 +288,12 @@ class Renderer:
 
     def text(self, tokens: Sequence[int]) -> str:
         """The text of a sampled message, without its stop token."""
-        ids = list(tokens)
-        if ids and ids[-1] == self.stop_token:
-            ids.pop()
+        return self._said(tuple(tokens))
+
+    def _decode(self, tokens: tuple[int, ...]) -> str:
+        ids = list(tokens[:-1] if tokens and tokens[-1] == self.stop_token else tokens)
+        if self._fast is not None:
+            return str(self._fast.decode(ids, skip_special_tokens=False))
         return str(self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False))
 
     def read(self, tokens: Sequence[int]) -> Message:
@@ -299,15 +307,25 @@ class Renderer:
         tokens, _ = self._span(before, self._content(text), after, 0, True)
         return tokens if stopped else (self.stop_token, *tokens)
 
-    def _render_head(self, system: str | None, tools: str) -> tuple[str, str, int]:
-        """(text before the first user message, text after it, where the user's own header begins)."""
+    def _render_head(self, system: str | None, tools: str) -> tuple[str, str, int, tuple[int, ...]]:
+        """(text before the first user message, text after it, where the user's own header begins, the tokens up to
+        there when the text may be cut there, which spares encoding the system text for every dialogue)."""
         chat = as_chat(system, [Message("user", _MARK)])
         before, _, after = _render(self.tokenizer, chat, json.loads(tools)).rpartition(_MARK)
         header = self.frame.user[0]
         shared = 0
         while shared < min(len(header), len(before)) and header[-1 - shared] == before[-1 - shared]:
             shared += 1
-        return before, after, len(before) - shared
+        cut = len(before) - shared
+        whole = self.tokenizer(before + _MARK + after, add_special_tokens=False, return_offsets_mapping=True)
+        head = sum(start < cut for start, _ in whole["offset_mapping"])
+        if head == 0:
+            return before, after, cut, ()
+        edge = whole["offset_mapping"][head - 1][1]  # the head's last token may reach over the cut
+        fixed = tuple(whole["input_ids"][:head])
+        rest, _ = self._encode_span(before[edge:], _MARK, after, 0, False)
+        sound = edge <= len(before) and [*fixed, *rest] == whole["input_ids"]
+        return before, after, edge if sound else cut, fixed if sound else ()
 
     def _encode_span(self, before: str, text: str, after: str, cut: int, follows: bool) -> tuple[tuple[int, ...], int]:
         """Tokens of before + text + after, and how many of them begin before character `cut`. `follows`: the
@@ -320,6 +338,11 @@ class Renderer:
         head = 0
         for n, (part, literal) in enumerate(parts):
             led = follows and n == 0
+            if self._fast is not None and not literal and not (cut > 0 and n == 0):
+                self._fast.encode_special_tokens = False  # the wrapping leaves it as its last call wanted it
+                found = self._fast.encode((self.frame.stop if led else "") + part, add_special_tokens=False).ids
+                ids.extend(found[1:] if led else found)
+                continue
             encoded = self.tokenizer(
                 (self.frame.stop if led else "") + part,
                 add_special_tokens=False,

@@ -47,7 +47,7 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
         component, world = plan.labelled(label).component(), plan.labelled(source.env).component()
         if not (isinstance(component, OracleJudge) and isinstance(world, Shop)):
             raise _refuse(component)
-        out[label] = shop.make_judge(component, world)
+        out[label] = shop.make_judge(component)
     return out
 
 
