@@ -94,12 +94,3 @@ class VllmEngine(Component):
     slots: Annotated[
         int, Unit("conversations"), Field(ge=1, le=4096, description="conversations in flight per worker")
     ] = 128
-    memory: Annotated[
-        float,
-        Field(gt=0, le=1, description="share of the GPU's memory for weights and cache; unused on a CPU"),
-    ] = 0.6
-    cache: Annotated[float, Unit("GiB"), Field(gt=0, le=4096, description="size of the cache on a CPU")] = 1.0
-    eager: Annotated[bool, Field(description="do not compile or capture graphs: starts in seconds, runs slower")] = True
-    prefix_caching: Annotated[
-        bool, Field(description="share the cache of equal beginnings; it is emptied at every weight update")
-    ] = True

@@ -23,8 +23,8 @@ JSON = st.recursive(
 CALLS = st.builds(
     Call,
     WORDS.filter(bool),
-    st.dictionaries(WORDS, JSON, max_size=3).filter(lambda value: "tool_call>" not in json.dumps(value)),
-).filter(lambda call: "tool_call>" not in call.name)
+    st.dictionaries(WORDS, JSON, max_size=3),
+).filter(lambda call: not any(sign in json.dumps([call.name, call.arguments]) for sign in ("tool_call>", "<|")))
 AGENT = st.builds(Message, st.just("agent"), PLAIN) | st.builds(Message, st.just("agent"), PLAIN, CALLS)
 HEARD = st.builds(Message, st.sampled_from(["user", "tool"]), PLAIN)
 SLOW = settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
