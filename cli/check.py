@@ -10,9 +10,7 @@ import click
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a param, as `rlc run` does."
-)
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a param, as `rlc run` does.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def check(files: tuple[Path, ...], settings: tuple[str, ...], form: str) -> None:
     """Say everything that is wrong with FILES; status 2 when there is an error."""
@@ -36,9 +34,7 @@ def check(files: tuple[Path, ...], settings: tuple[str, ...], form: str) -> None
             click.echo(render(diagnostic, source) + "\n", err=True)
         warnings = len(diagnostics) - errors
         verdict = "ok" if not errors else f"{errors} error{'s' * (errors != 1)}"
-        click.echo(
-            f"{path}: {verdict}" + (f", {warnings} warning{'s' * (warnings != 1)}" if warnings else "")
-        )
+        click.echo(f"{path}: {verdict}" + (f", {warnings} warning{'s' * (warnings != 1)}" if warnings else ""))
     if form == "json":
         click.echo(json.dumps(records, indent=1))
     if failed:

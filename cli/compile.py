@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the plan here.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a param.")
 @click.option("--seed", type=click.IntRange(0), help="The run's seed.")
-@click.option(
-    "--emit", type=click.Choice(["kernels", "plan"]), help="Print the generated kernels, or the plan."
-)
-def compile_(
-    file: Path, output: Path | None, settings: tuple[str, ...], seed: int | None, emit: str | None
-) -> None:
+@click.option("--emit", type=click.Choice(["kernels", "plan"]), help="Print the generated kernels, or the plan.")
+def compile_(file: Path, output: Path | None, settings: tuple[str, ...], seed: int | None, emit: str | None) -> None:
     """Validate FILE, lower it to a plan, and print stages, edges, ranges and budget."""
     from rlspec.cli.specs import sound
 
@@ -67,9 +63,7 @@ def overview(plan: Plan) -> str:
     lines += ["", "workers"]
     for number, bundle in enumerate(plan.graph.bundles):
         roles = ", ".join(role.name for role in plan.graph.roles if role.bundle == number)
-        lines.append(
-            f"  {number}: {roles}  ({bundle.cpus:g} CPU, {bundle.gpus:g} GPU, {bundle.threads} thread)"
-        )
+        lines.append(f"  {number}: {roles}  ({bundle.cpus:g} CPU, {bundle.gpus:g} GPU, {bundle.threads} thread)")
     lines += ["", "formulas"]
     for source in plan.sources:
         lines.append(f"  on {source.env} ({source.share:.0%} of the tasks)")

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory  [default: runs/<name>-<digest>]")
 @click.option("--executor", type=click.Choice(["ray", "local"]), default="ray", show_default=True)
 @click.option("--resume", is_flag=True, help="Go on with the run in its directory.")
-def run(
-    file: Path, settings: tuple[str, ...], seed: int | None, out: Path | None, executor: str, resume: bool
-) -> None:
+def run(file: Path, settings: tuple[str, ...], seed: int | None, out: Path | None, executor: str, resume: bool) -> None:
     """Run FILE, a spec or a plan.json, and write everything into a run directory."""
     plan, resolved = load_plan(file, settings, seed)
     from rlspec.runtime.launch import launch
@@ -69,7 +67,8 @@ def load_plan(file: Path, settings: tuple[str, ...], seed: int | None) -> tuple[
     from rlspec.compiler.resolved import resolved_text
 
     found = sound(file, settings, seed)
-    assert found.plan is not None and found.experiment is not None
+    assert found.plan is not None
+    assert found.experiment is not None
     return found.plan, resolved_text(found.experiment, found.plan)
 
 

@@ -73,8 +73,7 @@ class Builder:
         order = sorted(needed)
         place = {old: new for new, old in enumerate(order)}
         steps = tuple(
-            self.steps[old].model_copy(update={"args": tuple(place[a] for a in self.steps[old].args)})
-            for old in order
+            self.steps[old].model_copy(update={"args": tuple(place[a] for a in self.steps[old].args)}) for old in order
         )
         read = {s.attrs["name"] for s in steps if s.op == "input"}
         return Program(

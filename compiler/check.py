@@ -46,16 +46,12 @@ def settings_of(pairs: Mapping[str, str]) -> dict[str, tree.Expression]:
         source = Source(f"--set {name}", f"{name} = {text}")
         file, report = parser.parse(source)
         if report or len(file.items) != 1 or file.items[0].value is None:
-            raise SpecError(
-                report or [Diagnostic("RLC0201", f"--set {name}={text}: this is no value", source=source)]
-            )
+            raise SpecError(report or [Diagnostic("RLC0201", f"--set {name}={text}: this is no value", source=source)])
         out[name] = file.items[0].value
     return out
 
 
-def check(
-    source: Source, settings: Mapping[str, tree.Expression] | None = None, seed: int | None = None
-) -> Checked:
+def check(source: Source, settings: Mapping[str, tree.Expression] | None = None, seed: int | None = None) -> Checked:
     """Parse, resolve, type and lower. Never raises for what the spec says; everything is in `diagnostics`."""
     file, report = parser.parse(source)
     experiment = resolve(file, report, settings) if not report or file.items else None
@@ -107,9 +103,7 @@ def _suited(experiment: Experiment, report: list[Diagnostic]) -> None:
         seen_training = seen_training or declared.name == "grpo"
 
 
-def _credit(
-    experiment: Experiment, advantages: list[str], levels: list[Level], report: list[Diagnostic]
-) -> None:
+def _credit(experiment: Experiment, advantages: list[str], levels: list[Level], report: list[Diagnostic]) -> None:
     if experiment.credit is None:
         return
     for advantage, level in zip(advantages, levels, strict=True):

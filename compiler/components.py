@@ -123,9 +123,7 @@ class Reader:
             inner, *more = get_args(wanted)
             return self._convert(value, inner, [*metadata, *more], span, name)
         if origin in (types.UnionType, typing.Union):
-            return self._one_of(
-                value, [a for a in get_args(wanted) if a is not type(None)], metadata, span, name
-            )
+            return self._one_of(value, [a for a in get_args(wanted) if a is not type(None)], metadata, span, name)
         if origin is Literal:
             return self._choice(value, get_args(wanted), span, name)
         if origin in (tuple, list, frozenset, set):
@@ -135,8 +133,7 @@ class Reader:
             if fixed and len(items) != len(inner):
                 raise self._fail("RLC0201", f"`{name}` is a list of {len(inner)} values", span)
             return [
-                self._convert(v, inner[i] if fixed else inner[0], metadata, span, name)
-                for i, v in enumerate(items)
+                self._convert(v, inner[i] if fixed else inner[0], metadata, span, name) for i, v in enumerate(items)
             ]
         if wanted is bool:
             if isinstance(value, bool):
@@ -148,9 +145,7 @@ class Reader:
             return self._text(value, metadata, span, name)
         raise self._fail("RLC0201", f"`{name}` cannot be written as {static.shown(value)}", span)
 
-    def _one_of(
-        self, value: Static, options: list[Any], metadata: list[Any], span: tree.Span, name: str
-    ) -> Any:
+    def _one_of(self, value: Static, options: list[Any], metadata: list[Any], span: tree.Span, name: str) -> Any:
         for position, option in enumerate(options):
             before = len(self.report)
             try:
@@ -162,9 +157,7 @@ class Reader:
         raise AssertionError("a union has members")
 
     def _choice(self, value: Static, choices: tuple[Any, ...], span: tree.Span, name: str) -> Any:
-        given = (
-            value.name if isinstance(value, Symbol) else value.value if isinstance(value, Quantity) else value
-        )
+        given = value.name if isinstance(value, Symbol) else value.value if isinstance(value, Quantity) else value
         if given in choices and isinstance(value, (Symbol, Quantity, bool)):
             return next(c for c in choices if c == given)
         near = near_name(str(given), [str(c) for c in choices])
@@ -207,9 +200,7 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------------- reporting
 
-    def _fail(
-        self, code: str, message: str, span: tree.Span, label: str = "", notes: tuple[str, ...] = ()
-    ) -> Failed:
+    def _fail(self, code: str, message: str, span: tree.Span, label: str = "", notes: tuple[str, ...] = ()) -> Failed:
         self.report.append(Diagnostic(code, message, span, label=label, notes=notes))
         return Failed()
 
@@ -242,9 +233,7 @@ class Reader:
                 )
             else:
                 self.report.append(
-                    Diagnostic(
-                        "RLC0401", f"`{leaf}` is {words} {context[key]:g}, not {problem['input']}", span
-                    )
+                    Diagnostic("RLC0401", f"`{leaf}` is {words} {context[key]:g}, not {problem['input']}", span)
                 )
         else:
             reason = str(context.get("error", problem["msg"]))

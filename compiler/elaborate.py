@@ -45,9 +45,7 @@ class Elaborator:
 
     # ------------------------------------------------------------------------------------------------ reporting
 
-    def fail(
-        self, code: str, message: str, span: tree.Span, label: str = "", notes: Iterable[str] = ()
-    ) -> Failed:
+    def fail(self, code: str, message: str, span: tree.Span, label: str = "", notes: Iterable[str] = ()) -> Failed:
         """Report, and give the exception to raise."""
         self.report.append(Diagnostic(code, message, span, label=label, notes=tuple(notes)))
         return Failed()
@@ -70,13 +68,9 @@ class Elaborator:
             case tree.Number():
                 number = static_number(node)
                 assert number is not None
-                return self.constant(
-                    number, "int" if node.integral and node.unit not in ("%", "pp") else "real"
-                )
+                return self.constant(number, "int" if node.integral and node.unit not in ("%", "pp") else "real")
             case tree.Boolean():
-                return Value(
-                    self.builder.const(float(node.value)), "bool", Level.CONST, Range.of(float(node.value))
-                )
+                return Value(self.builder.const(float(node.value)), "bool", Level.CONST, Range.of(float(node.value)))
             case tree.Name():
                 return self._name(node, scope, expected)
             case tree.Member(target=tree.Name() as target):
@@ -104,11 +98,7 @@ class Elaborator:
     def number(self, node: tree.Expression, scope: Scope) -> Value:
         found = self.value(node, scope)
         if found.base not in NUMERIC:
-            hint = (
-                "write `indicator(...)` to count it as 0 or 1"
-                if found.base == "bool"
-                else "expected a number"
-            )
+            hint = "write `indicator(...)` to count it as 0 or 1" if found.base == "bool" else "expected a number"
             raise self.fail("RLC0201", f"a number was expected, this is {found.base}", node.span, hint)
         return found
 
@@ -128,9 +118,7 @@ class Elaborator:
 
     def _name(self, node: tree.Name, scope: Scope, expected: tuple[str, ...]) -> Value:
         if node.value in expected:
-            return Value(
-                self.builder.const(expected.index(node.value)), "enum", Level.CONST, Range(), choices=expected
-            )
+            return Value(self.builder.const(expected.index(node.value)), "enum", Level.CONST, Range(), choices=expected)
         if node.value in scope.names:
             found = scope.names[node.value]
             return found() if callable(found) else found
@@ -148,9 +136,7 @@ class Elaborator:
     def _binary(self, node: tree.Binary, scope: Scope) -> Value:
         if node.op in ("and", "or"):
             left, right = self.boolean(node.left, scope), self.boolean(node.right, scope)
-            return self._bool(
-                self.builder.apply(node.op, left.step, right.step), finest([left.level, right.level])
-            )
+            return self._bool(self.builder.apply(node.op, left.step, right.step), finest([left.level, right.level]))
         if node.op in ("in", "not in"):
             return self._membership(node, scope)
         if node.op in COMPARISONS:
@@ -186,9 +172,7 @@ class Elaborator:
     @staticmethod
     def _quotient(left: Value, right: Value) -> Range:
         if left.members is not None and right.counts == left.members[0]:
-            return Range(
-                left.members[1].low, left.members[1].high
-            )  # a sum of members over their count is a mean
+            return Range(left.members[1].low, left.members[1].high)  # a sum of members over their count is a mean
         return left.range / right.range
 
     @staticmethod
@@ -206,9 +190,7 @@ class Elaborator:
         same = left.base == right.base or (left.base in NUMERIC and right.base in NUMERIC)
         ordered = node.op not in ("==", "!=")
         if not same or (ordered and left.base not in NUMERIC):
-            raise self.fail(
-                "RLC0201", f"{left.base} and {right.base} cannot be compared by `{node.op}`", node.span
-            )
+            raise self.fail("RLC0201", f"{left.base} and {right.base} cannot be compared by `{node.op}`", node.span)
         step = self.builder.apply(COMPARISONS[node.op], left.step, right.step)
         return self._bool(step, finest([left.level, right.level]))
 
@@ -287,9 +269,7 @@ class Elaborator:
             given[key] = argument
         names: dict[str, Value] = {}
         for parameter in parameters:
-            expression = (
-                given[parameter.name.value].value if parameter.name.value in given else parameter.default
-            )
+            expression = given[parameter.name.value].value if parameter.name.value in given else parameter.default
             if expression is None:
                 raise self.fail("RLC0205", f"`{name}` needs `{parameter.name.value}`", node.span)
             found = self.value(expression, scope)
@@ -331,9 +311,7 @@ class Elaborator:
         numeric = declared.base == "real" and found.base == "int"
         if declared.base != found.base and not numeric:
             hint = "write `indicator(...)`" if found.base == "bool" and declared.base in NUMERIC else ""
-            raise self.fail(
-                "RLC0201", f"{what} is declared {declared.base}, but this is {found.base}", span, hint
-            )
+            raise self.fail("RLC0201", f"{what} is declared {declared.base}, but this is {found.base}", span, hint)
         if found.level > declared.level:
             raise self.too_fine(found.level, declared.level, span, what)
         if declared.base in NUMERIC and declared.range != Range() and not found.range.within(declared.range):
@@ -344,9 +322,7 @@ class Elaborator:
                 notes=[f"the compiler's range: {found.range}"],
             )
         reach = found.range
-        return Value(
-            found.step, declared.base, declared.level, reach, declared.choices, found.members, found.counts
-        )
+        return Value(found.step, declared.base, declared.level, reach, declared.choices, found.members, found.counts)
 
     def too_fine(self, found: Level, declared: Level, span: tree.Span, what: str) -> Failed:
         axis = found.label

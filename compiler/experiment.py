@@ -110,22 +110,16 @@ def resolve(
             _define(item, definitions, report)
         elif kind != "rlspec":
             near = near_name(kind, ["experiment", "def", "rlspec"])
-            hint = (
-                f"did you mean `{near}`?" if near else "a file holds `rlspec = 1`, `def`s and one experiment"
-            )
+            hint = f"did you mean `{near}`?" if near else "a file holds `rlspec = 1`, `def`s and one experiment"
             report.append(Diagnostic("RLC0102", f"unknown kind `{kind}`", item.head.path[0].span, label=hint))
     edition = next((i for i in file.items if i.head.path[0].value == "rlspec"), None)
     if edition is None or not (isinstance(edition.value, tree.Number) and edition.value.value == 1):
         span = edition.span if edition else tree.Span(0, 0)
-        report.append(
-            Diagnostic("RLC0009", "the file must say its edition", span, label="write `rlspec = 1`")
-        )
+        report.append(Diagnostic("RLC0009", "the file must say its edition", span, label="write `rlspec = 1`"))
     if len(found) != 1:
         count = "no experiment" if not found else f"{len(found)} experiments"
         span = found[1].head.span if found else tree.Span(0, 0)
-        report.append(
-            Diagnostic("RLC0110", f"the file has {count}", span, label="a spec declares exactly one")
-        )
+        report.append(Diagnostic("RLC0110", f"the file has {count}", span, label="a spec declares exactly one"))
         return None
     return _Resolver(found[0], definitions, report, settings or {}).experiment
 
@@ -133,9 +127,7 @@ def resolve(
 def _define(item: tree.Item, definitions: dict[str, tree.Item], report: list[Diagnostic]) -> None:
     head = item.head
     if len(head.labels) != 1 or head.parameters is None or item.value is None:
-        report.append(
-            Diagnostic("RLC0207", "a definition is `def name(x : type) : type = expression`", head.span)
-        )
+        report.append(Diagnostic("RLC0207", "a definition is `def name(x : type) : type = expression`", head.span))
     elif (name := head.labels[0].value) in definitions:
         report.append(Diagnostic("RLC0105", f"`{name}` is defined twice", head.span))
     else:
@@ -181,17 +173,13 @@ class _Resolver:
             if item.head.path[0].value == "param" and item.head.labels:
                 name = item.head.labels[0].value
                 if name in declared:
-                    self.report.append(
-                        Diagnostic("RLC0105", f"param `{name}` is declared twice", item.head.span)
-                    )
+                    self.report.append(Diagnostic("RLC0105", f"param `{name}` is declared twice", item.head.span))
                 declared[name] = item
         for name in settings:
             if name not in declared:
                 near = near_name(name, declared)
                 cure = f"did you mean `{near}`?" if near else f"its params: {', '.join(declared) or 'none'}"
-                self.report.append(
-                    Diagnostic("RLC0112", f"the experiment has no param `{name}`", notes=(cure,))
-                )
+                self.report.append(Diagnostic("RLC0112", f"the experiment has no param `{name}`", notes=(cure,)))
         for name, item in declared.items():
             try:
                 params[name] = self._param(name, item, settings.get(name))
@@ -208,17 +196,13 @@ class _Resolver:
             raise Failed()
         before = len(self.report)
         try:
-            leaf = static.leaf(
-                setting if setting is not None else item.value, self.experiment.params, self.report
-            )
+            leaf = static.leaf(setting if setting is not None else item.value, self.experiment.params, self.report)
             self._fits(name, leaf, wanted, item.value.span)
         except Failed:
             if setting is not None:  # its spans belong to the command line
                 for position in range(before, len(self.report)):
                     old = self.report[position]
-                    self.report[position] = Diagnostic(
-                        old.code, f"--set {name}: {old.message}", notes=old.notes
-                    )
+                    self.report[position] = Diagnostic(old.code, f"--set {name}: {old.message}", notes=old.notes)
             raise
         return Leaf(leaf.value, Origin("set", "command line")) if setting is not None else leaf
 
@@ -227,9 +211,7 @@ class _Resolver:
         kind = {Quantity: "real", bool: "bool", str: "text", Symbol: "enum"}.get(type(value), "?")
         if wanted.base in NUMERIC:
             if not isinstance(value, Quantity) or (wanted.base == "int" and value.value != int(value.value)):
-                raise self.fail(
-                    "RLC0201", f"param `{name}` is {wanted.base}, not {static.shown(value)}", span
-                )
+                raise self.fail("RLC0201", f"param `{name}` is {wanted.base}, not {static.shown(value)}", span)
             if not Range.of(value.value).within(wanted.range):
                 shown = number_text(value.value)
                 raise self.fail("RLC0401", f"param `{name}` is in {wanted.range}, not {shown}", span)
@@ -246,9 +228,7 @@ class _Resolver:
                 label = item.head.labels[0].value
                 taken = self.labels.setdefault(kind, set())
                 if label in taken and kind in catalog():
-                    self.report.append(
-                        Diagnostic("RLC0105", f"{kind} `{label}` is declared twice", item.head.span)
-                    )
+                    self.report.append(Diagnostic("RLC0105", f"{kind} `{label}` is declared twice", item.head.span))
                 taken.add(label)
 
     # --------------------------------------------------------------------------------------------------- items
@@ -276,16 +256,12 @@ class _Resolver:
     def _component(self, kind: str, item: tree.Item) -> None:
         head = item.head
         if len(head.labels) != 1:
-            raise self.fail(
-                "RLC0108", f"a {kind} needs one label", head.span, f"write `{kind} name : component {{ }}`"
-            )
+            raise self.fail("RLC0108", f"a {kind} needs one label", head.span, f"write `{kind} name : component {{ }}`")
         label = head.labels[0].value
         known = catalog()[kind]
         listed = ", ".join(sorted(known))
         if head.type is None or not isinstance(head.type.base, tree.Name):
-            raise self.fail(
-                "RLC0103", f"which {kind}?", head.span, f"write `{kind} {label} : {min(known)} {{ }}`"
-            )
+            raise self.fail("RLC0103", f"which {kind}?", head.span, f"write `{kind} {label} : {min(known)} {{ }}`")
         name = head.type.base.value
         if name not in known:
             near = near_name(name, known)
@@ -316,9 +292,7 @@ class _Resolver:
                 near = near_name(getattr(entry, "name", ""), self.labels.get(target, set()))
                 hint = f"did you mean `{near}`?" if near else ""
                 self.report.append(
-                    Diagnostic(
-                        "RLC0101", f"there is no {target} {static.shown(entry)}", item.value.span, label=hint
-                    )
+                    Diagnostic("RLC0101", f"there is no {target} {static.shown(entry)}", item.value.span, label=hint)
                 )
                 return None
             if not target and not self._is_failure_rule(entry):
@@ -343,9 +317,7 @@ class _Resolver:
     def _formula(self, kind: str, item: tree.Item) -> None:
         head = item.head
         if len(head.labels) != 1 or not isinstance(head.labels[0], tree.Name):
-            raise self.fail(
-                "RLC0108", f"a {kind} needs one name", head.span, f"write `{kind} name : type = ...`"
-            )
+            raise self.fail("RLC0108", f"a {kind} needs one name", head.span, f"write `{kind} name : type = ...`")
         if item.value is None:
             raise self.fail("RLC0207", f"a {kind} is `{kind} name : type = expression`", head.span)
         wanted = read_type(head.type, self.report) if head.type is not None else None
@@ -375,12 +347,7 @@ class _Resolver:
             entries = value.items if isinstance(value, Series) else (value,)
             self.experiment.cites = [construct_text(entry) for entry in entries]
         elif kind == "seed":
-            if (
-                not isinstance(value, Quantity)
-                or value.value != int(value.value)
-                or value.value < 0
-                or value.unit
-            ):
+            if not isinstance(value, Quantity) or value.value != int(value.value) or value.value < 0 or value.unit:
                 raise self.fail("RLC0201", "a seed is a whole number, 0 or more", item.value.span)
             self.experiment.seed = int(value.value)
         elif isinstance(value, str):

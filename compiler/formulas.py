@@ -60,12 +60,8 @@ class _Source:
         self.signals: dict[str, SignalPlan] = {}
         self.values: dict[str, Value] = {}
         self.used: set[str] = set()
-        self.users = [
-            u for u in experiment.of("user").values() if env.label in u.wiring.get("serves", [env.label])
-        ]
-        self.judges = [
-            j for j in experiment.of("judge").values() if env.label in j.wiring.get("on", [env.label])
-        ]
+        self.users = [u for u in experiment.of("user").values() if env.label in u.wiring.get("serves", [env.label])]
+        self.judges = [j for j in experiment.of("judge").values() if env.label in j.wiring.get("on", [env.label])]
         self.formulas = [f for f in experiment.formulas if f.on in (None, env.label)]
         self._pending: set[str] = set()
 
@@ -131,9 +127,7 @@ class _Source:
         if part is None:
             near = near_name(target, ["env", "user", *(p.label for p in self._parts())])
             if near and near != target:
-                raise self.elaborator.fail(
-                    "RLC0101", f"unknown name `{target}`", span, f"did you mean `{near}`?"
-                )
+                raise self.elaborator.fail("RLC0101", f"unknown name `{target}`", span, f"did you mean `{near}`?")
             return None
         return self._input(f"{part.label}_{name}", part, name, span)
 
@@ -147,9 +141,7 @@ class _Source:
             return self.users[0] if self.users else None
         return next((p for p in self._parts() if p.label == target), None)
 
-    def _input(
-        self, name: str, part: Declared, measure: str, span: tree.Span, declared: Type | None = None
-    ) -> Value:
+    def _input(self, name: str, part: Declared, measure: str, span: tree.Span, declared: Type | None = None) -> Value:
         known = part.schema.MEASURES
         if measure not in known:
             near = near_name(measure, known)
@@ -183,9 +175,7 @@ class _Source:
                 f"write `@{found.level.label}`",
             )
         if declared.base in NUMERIC and not found.range.within(declared.range):
-            raise self.elaborator.fail(
-                "RLC0402", f"`{what}` can be {found.range}, declared {declared.range}", span
-            )
+            raise self.elaborator.fail("RLC0402", f"`{what}` can be {found.range}, declared {declared.range}", span)
 
     def _signal(self, formula: Formula) -> Value:
         node = formula.expression
@@ -242,9 +232,7 @@ class _Source:
     def _of_other_env(self, formula: Formula) -> bool:
         """A signal of a judge or user that is declared, but does not serve this environment."""
         node = formula.expression
-        if formula.kind != "signal" or not (
-            isinstance(node, tree.Member) and isinstance(node.target, tree.Name)
-        ):
+        if formula.kind != "signal" or not (isinstance(node, tree.Member) and isinstance(node.target, tree.Name)):
             return False
         declared = {label for kind in ("user", "judge", "env") for label in self.experiment.of(kind)}
         return node.target.value in declared and self._part(node.target.value) is None

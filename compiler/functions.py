@@ -105,9 +105,7 @@ def _reducer(name: str) -> Function:
         value = e.boolean(subject.value, scope) if logical else e.number(subject.value, scope)
         axes = _axes(e, subject, name, value)
         _contiguous(e, axes, value, subject, name)
-        options = _options(
-            e, node, scope, {"empty": 0.0} if name in ("mean", "min", "max", "first", "last") else {}
-        )
+        options = _options(e, node, scope, {"empty": 0.0} if name in ("mean", "min", "max", "first", "last") else {})
         args = [value.step]
         inner = value.range
         if subject.where is not None:
@@ -131,9 +129,7 @@ def _reducer(name: str) -> Function:
     return reduce
 
 
-def _reduced(
-    name: str, step: int, axes: list[Level], inner: Range, empty: float, filtered: bool, base: str
-) -> Value:
+def _reduced(name: str, step: int, axes: list[Level], inner: Range, empty: float, filtered: bool, base: str) -> Value:
     level = Level(axes[0] - 1)
     maybe_empty = inner.union(Range.of(empty)) if filtered or axes[-1] is not Level.TRAJ else inner
     match name:
@@ -172,9 +168,7 @@ def _contiguous(e: Elaborator, axes: list[Level], value: Value, subject: tree.Ar
         raise e.fail("RLC0302", "pooled axes must be neighbours", spans, "e.g. over (traj, turn)")
 
 
-def narrowed(
-    reach: Range, subject: tree.Expression, where: tree.Expression, e: Elaborator, scope: Scope
-) -> Range:
+def narrowed(reach: Range, subject: tree.Expression, where: tree.Expression, e: Elaborator, scope: Scope) -> Range:
     """`x where x in {...}` leaves only the listed values."""
     same = isinstance(where, tree.Binary) and where.op in ("in", "==")
     if not same or e.value(where.left, scope).step != e.value(subject, scope).step:  # type: ignore[union-attr]
@@ -244,9 +238,7 @@ def _scan(name: str) -> Function:
         discount = next((a for a in node.arguments if a.name and a.name.value == "discount"), None)
         _options(e, node, scope, {"discount": 1.0})
         factor = e.number(discount.value, scope) if discount else e.constant(1.0)
-        step = e.builder.apply(
-            "scan", value.step, factor.step, level=value.level, fn=name, axis=AXES[axes[0]]
-        )
+        step = e.builder.apply("scan", value.step, factor.step, level=value.level, fn=name, axis=AXES[axes[0]])
         low, high = (-INF if value.range.low < 0 else 0.0), (INF if value.range.high > 0 else 0.0)
         return Value(step, "real", value.level, Range(low, high))
 
@@ -267,9 +259,7 @@ def _gae(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
     lifted = reward.step
     if reward.level < value.level:
         lifted = e.builder.apply("add", reward.step, e.builder.apply("mul", value.step, e.builder.const(0.0)))
-    step = e.builder.apply(
-        "gae", lifted, value.step, gamma.step, lam.step, level=value.level, axis=AXES[axes[0]]
-    )
+    step = e.builder.apply("gae", lifted, value.step, gamma.step, lam.step, level=value.level, axis=AXES[axes[0]])
     return Value(step, "real", value.level, Range())
 
 
@@ -330,9 +320,7 @@ def _by(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
         raise e.fail("RLC0205", "`by` takes an enumerated value, then one number per choice", node.span)
     subject = e.value(node.arguments[0].value, scope)
     if subject.base != "enum":
-        raise e.fail(
-            "RLC0201", f"an enumerated value was expected, this is {subject.base}", node.arguments[0].span
-        )
+        raise e.fail("RLC0201", f"an enumerated value was expected, this is {subject.base}", node.arguments[0].span)
     table: dict[str, Value] = {}
     for argument in node.arguments[1:]:
         if argument.name is None or argument.name.value not in subject.choices:
@@ -358,9 +346,7 @@ def _sourced(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
 PROVENANCE = ("reported", "assumed", "chosen")
 
 FUNCTIONS: dict[str, Function] = {
-    **{
-        name: _reducer(name) for name in ("sum", "mean", "min", "max", "any", "all", "count", "first", "last")
-    },
+    **{name: _reducer(name) for name in ("sum", "mean", "min", "max", "any", "all", "count", "first", "last")},
     **{name: _normaliser(name) for name in ("zscore", "center", "rank")},
     **{name: _scan(name) for name in ("suffix_sum", "prefix_sum")},
     **{name: _axis_function(name) for name in ("num", "index")},

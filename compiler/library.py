@@ -27,8 +27,6 @@ def standard() -> dict[str, tree.Item]:
             if item.head.path[0].value == "def":
                 name = f"std.{item.head.labels[0].value}"
                 if name in found:
-                    raise SpecError(
-                        [Diagnostic("RLC0105", f"`{name}` is defined twice", item.span, source=source)]
-                    )
+                    raise SpecError([Diagnostic("RLC0105", f"`{name}` is defined twice", item.span, source=source)])
                 found[name] = item
     return found

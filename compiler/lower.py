@@ -95,9 +95,7 @@ def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
     trained: str | None = None
     for declared in experiment.of("stage").values():
         out.append(
-            StagePlan(
-                label=declared.label, name=declared.name, fields=_fields(declared.made), policy_from=trained
-            )
+            StagePlan(label=declared.label, name=declared.name, fields=_fields(declared.made), policy_from=trained)
         )
         if declared.name != "evaluate":
             trained = declared.label

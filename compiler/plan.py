@@ -18,7 +18,6 @@ from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.program import LevelName, Program
 
 
-
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 

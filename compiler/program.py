@@ -21,7 +21,7 @@ Operations (`Step.op`), with `args` as indices of earlier steps and `attrs` in p
 | `eq ne lt le gt ge` | x, y | finest | 1.0 or 0.0, exact comparison |
 | `and or not` | x (, y) | finest | of 0.0 / nonzero |
 | `select` | c, x, y | finest | x where c is nonzero, else y |
-| `reduce` (fn, axes, empty) | x (, where) | parent of the coarsest axis | `sum mean min max any all count first last`; members whose `where` is 0 are left out; `empty` is the value over no member (sum, count, any: 0; all: 1) |
+| `reduce` (fn, axes, empty) | x (, where) | parent of the coarsest axis | `sum mean min max any all count first last`; `count` counts the nonzero; members whose `where` is 0 are left out; `empty` is the value over no member (sum, count, any: 0; all: 1) |
 | `normalise` (fn, axes, align, ddof, epsilon, singleton, zero_variance, missing) | x | same as x | see below |
 | `scan` (fn, axis) | x, discount | same as x | `suffix_sum`: y[k] = x[k] + discount * y[k+1]; `prefix_sum`: y[k] = x[k] + discount * y[k-1]; within the parent of `axis` |
 | `gae` (axis) | r, value, gamma, lam | same as r | generalised advantage estimate, last value bootstraps 0: delta[k] = r[k] + gamma * value[k+1] - value[k]; A[k] = delta[k] + gamma * lam * A[k+1]; runs along `axis` over the whole trajectory (axis `token` runs through all agent tokens of the trajectory, across turns) |

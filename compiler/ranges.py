@@ -97,11 +97,10 @@ class Range:
 
     def _combine(self, other: Range, op: Callable[[float, float], float], low: float, high: float) -> Range:
         values = None
-        if (
-            self.values is not None
-            and other.values is not None
-            and len(self.values) * len(other.values) <= 64
-        ):
+        if self.values is not None and other.values is not None and len(self.values) * len(other.values) <= 64:
             values = frozenset(op(a, b) for a in self.values for b in other.values)
         low, high = (-INF if math.isnan(low) else low), (INF if math.isnan(high) else high)
         return Range(low, high, values)
+
+
+ANY = Range()

@@ -54,8 +54,7 @@ def resolved_text(experiment: Experiment, plan: Plan) -> str:
 def definition_text(name: str, item: Any) -> str:
     """A `def` as it was written, in one line."""
     parameters = ", ".join(
-        f"{p.name.value} : {text_of(p.type)}"
-        + (f" = {text_of(p.default)}" if p.default is not None else "")
+        f"{p.name.value} : {text_of(p.type)}" + (f" = {text_of(p.default)}" if p.default is not None else "")
         for p in item.head.parameters or ()
     )
     result = f" : {text_of(item.head.type)}" if item.head.type else ""
@@ -65,9 +64,7 @@ def definition_text(name: str, item: Any) -> str:
 def _component(declared: Declared, plan: Plan) -> list[str]:
     label = declared.label
     if declared.kind == "resources":
-        part = ComponentPlan(
-            label=label, kind="resources", name=declared.name, fields=declared.made.model_dump()
-        )
+        part = ComponentPlan(label=label, kind="resources", name=declared.name, fields=declared.made.model_dump())
     else:
         part = plan.labelled(label)
     lines = [f"  {part.kind} {label} : {part.name} {{"]

@@ -44,7 +44,5 @@ def read_plan(path: Path) -> Plan:
     except KeyError as error:
         raise fail("RLC0707", f"unknown component {error}", "make it again with `rlc compile -o`") from error
     if digest is not None and digest != plan.digest:
-        raise fail(
-            "RLC0707", "its content is not that of its digest", "remove the digest if the change was meant"
-        )
+        raise fail("RLC0707", "its content is not that of its digest", "remove the digest if the change was meant")
     return plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlspec.compiler.levels import BY_LABEL, Level
-from rlspec.compiler.ranges import Range
+from rlspec.compiler.ranges import ANY, Range
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
@@ -19,7 +19,7 @@ class Type:
 
     base: str
     level: Level = Level.CONST
-    range: Range = Range()
+    range: Range = ANY
     choices: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -53,9 +53,7 @@ def read_type(written: tree.TypeExpr, report: list[Diagnostic]) -> Type | None:
     else:
         name = written.base.value if isinstance(written.base, tree.Name) else "?"
         near = near_name(name, BASES)
-        label = (
-            f"did you mean `{near}`?" if near else "a value's type is real, int, bool, text or a set of names"
-        )
+        label = f"did you mean `{near}`?" if near else "a value's type is real, int, bool, text or a set of names"
         report.append(Diagnostic("RLC0204", f"unknown type `{name}`", written.base.span, label=label))
         return None
     level = Level.CONST
@@ -65,9 +63,7 @@ def read_type(written: tree.TypeExpr, report: list[Diagnostic]) -> Type | None:
             near = near_name(written.level.value, BY_LABEL)
             hint = f"did you mean `{near}`?" if near else "levels: " + ", ".join(BY_LABEL)
             report.append(
-                Diagnostic(
-                    "RLC0302", f"unknown level `{written.level.value}`", written.level.span, label=hint
-                )
+                Diagnostic("RLC0302", f"unknown level `{written.level.value}`", written.level.span, label=hint)
             )
             return None
         level = found
@@ -81,9 +77,7 @@ def _range(written: tree.ListOf | tree.SetOf | None, base: str, report: list[Dia
     numbers = [static_number(item) for item in written.items]
     values = [n for n in numbers if n is not None]
     if len(values) != len(numbers) or not values:
-        report.append(
-            Diagnostic("RLC0204", "a range lists numbers: `[low, high]` or `{a, b, c}`", written.span)
-        )
+        report.append(Diagnostic("RLC0204", "a range lists numbers: `[low, high]` or `{a, b, c}`", written.span))
         return None
     if isinstance(written, tree.SetOf):
         return Range.of(*values)

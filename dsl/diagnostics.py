@@ -91,7 +91,7 @@ def near_name(word: str, known: Iterable[str]) -> str | None:
 
 
 def render(diagnostic: Diagnostic, source: Source | None = None) -> str:
-    """The text form, with an excerpt where there is a place. A span of several lines is marked to its first line's end."""
+    """The text form, with an excerpt where there is a place. Of a span of several lines the first is marked."""
     source = diagnostic.source or source
     lines = [f"{diagnostic.severity}[{diagnostic.code}]: {diagnostic.message}"]
     if source is not None and diagnostic.span is not None:

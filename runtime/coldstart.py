@@ -179,9 +179,7 @@ class ColdStartStage:
         run = self.run_
         with run.clock.phase("demonstrate"):
             shares = demonstrations(run)
-            held = run.executor.get(
-                [run.executor.call(t, "hold_demonstrations", shares) for t in run.trainers]
-            )
+            held = run.executor.get([run.executor.call(t, "hold_demonstrations", shares) for t in run.trainers])
         run.demonstrations = []  # the ranks hold them as rows now
         count, alphabet, marker, length = held[0]
         learned = count - self.stage.held_out
@@ -252,9 +250,7 @@ class ColdStartStage:
                 (folder / "record.json").write_text(json.dumps(record))
                 if not entry.exists():
                     folder.rename(entry)
-            entries = sorted(
-                (p for p in entry.parent.iterdir() if p.is_dir()), key=lambda p: -p.stat().st_mtime
-            )
+            entries = sorted((p for p in entry.parent.iterdir() if p.is_dir()), key=lambda p: -p.stat().st_mtime)
             for old in entries[KEPT:]:
                 shutil.rmtree(old, ignore_errors=True)
         except OSError as error:

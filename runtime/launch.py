@@ -36,9 +36,7 @@ def launch(
         finished = directory.report()
         if finished is not None:
             directory.close()
-            raise Refusal(
-                "RLC0705", f"{path} is finished: there is nothing to resume", f"look at it: rlc show {path}"
-            )
+            raise Refusal("RLC0705", f"{path} is finished: there is nothing to resume", f"look at it: rlc show {path}")
     else:
         text = json.dumps(plan.model_dump(mode="json"), indent=1) + "\n"
         directory = RunDirectory.create(path, text, plan.digest, resolved, spec=spec)

@@ -76,7 +76,4 @@ def pass_at(trajectories: Sequence[Trajectory], ks: Sequence[int]) -> dict[str, 
     for t in trajectories:
         if t.failure is None:
             trials[t.task].append(bool(t.measures.get(f"{t.env}.verified", 0)))
-    return {
-        f"pass^{k}": mean(comb(sum(v), k) / comb(len(v), k) for v in trials.values() if len(v) >= k)
-        for k in ks
-    }
+    return {f"pass^{k}": mean(comb(sum(v), k) / comb(len(v), k) for v in trials.values() if len(v) >= k) for k in ks}

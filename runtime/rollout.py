@@ -169,9 +169,7 @@ class Roller:
         stopped = sampled.finish == "stop"
         if message.call is not None:
             observation = talk.session.step(message.call)
-            message = Message(
-                "agent", message.text, message.call, status=observation.status, wrote=observation.wrote
-            )
+            message = Message("agent", message.text, message.call, status=observation.status, wrote=observation.wrote)
             answer = Message("tool", observation.text, status=observation.status, wrote=observation.wrote)
             ends: Finish | None = "transferred" if observation.ends else None
         elif message.malformed is not None:

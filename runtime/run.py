@@ -114,9 +114,7 @@ class Run:
                 self.at = Position(**loaded.state["at"])
                 self._load_state(loaded.tensors, loaded.state["learner"])
                 for difference in loaded.differences:
-                    self.reporter.note(
-                        f"since the checkpoint: {difference}; numbers may differ in their last bits"
-                    )
+                    self.reporter.note(f"since the checkpoint: {difference}; numbers may differ in their last bits")
                 self.reporter.note(f"going on from {loaded.name}")
             if self.at.unit > 0 or self.at.step > 0:
                 self.sync_weights()
@@ -154,9 +152,7 @@ class Run:
         dealt is part of the plan, so that the executor cannot change a number."""
         count = len(self.rollouts)
         return [
-            self.executor.call(
-                role, "run", [j for j in jobs if j.group % count == rank], temperature, max_new_tokens
-            )
+            self.executor.call(role, "run", [j for j in jobs if j.group % count == rank], temperature, max_new_tokens)
             for rank, role in enumerate(self.rollouts)
         ]
 
@@ -187,9 +183,7 @@ class Run:
         """
         sums = self.executor.get([self.executor.call(t, "checksum") for t in self.trainers])
         if len(set(sums)) != 1:
-            raise Refusal(
-                "RLC0708", "the trainer ranks no longer hold the same weights", "go on with --resume"
-            )
+            raise Refusal("RLC0708", "the trainer ranks no longer hold the same weights", "go on with --resume")
 
     # ------------------------------------------------------------------------------------------------ recording
 

@@ -30,9 +30,7 @@ def schedule(plan: Plan) -> list[Unit]:
             if place == "after":
                 units.append(Unit(stage.label, stage.name))
             units += [
-                Unit(e.label, "evaluate", stage.label, place)
-                for e in evaluations
-                if stage.label in e.fields[place]
+                Unit(e.label, "evaluate", stage.label, place) for e in evaluations if stage.label in e.fields[place]
             ]
     return units
 

@@ -42,9 +42,7 @@ class TrainingStage:
             metrics = self._step(step)
             run.at.step += 1
             run.log(metrics)
-            due = (
-                stage.evaluate_every and run.at.step % stage.evaluate_every == 0 and run.at.step < stage.steps
-            )
+            due = stage.evaluate_every and run.at.step % stage.evaluate_every == 0 and run.at.step < stage.steps
             for label in evaluations_within(run.plan, self.label) if due else []:
                 Evaluation(run, label).run(self.label, "after", run.at.step)
             if run.at.step % stage.checkpoint_every == 0 or run.asked_to_stop:
@@ -58,12 +56,17 @@ class TrainingStage:
             shares = run.rollout(self.jobs(step), self.stage.temperature, self.stage.max_new_tokens)
         if self.stage.kl.coefficient > 0 and self.stage.kl.place == "reward":
             shares = self._with_kl(shares)
+        with run.clock.phase("rollout"):
+            scoring = run.executor.call("scorer", "score", shares)
+            trajectories: list[Trajectory] = [t for share in run.executor.get(shares) for t in share]
         with run.clock.phase("score"):
-            scored: Scored = run.executor.get(run.executor.call("scorer", "score", shares))
+            scored: Scored = run.executor.get(scoring)
         with run.clock.phase("record"):
-            run.directory.write_trajectories(self.label, step, scored.trajectories)
+            for trajectory, scores in zip(trajectories, scored.scores, strict=True):
+                trajectory.scores = scores
+            run.directory.write_trajectories(self.label, step, trajectories)
         if not scored.rows:
-            reasons = sorted({t.failure or "" for t in scored.trajectories})
+            reasons = sorted({t.failure or "" for t in trajectories})
             raise Refusal("RLC0708", f"every trajectory of step {step} failed: {'; '.join(reasons[:3])}")
         update = self._update(scored.rows)
         run.sync_weights()
@@ -74,9 +77,7 @@ class TrainingStage:
         run, stage = self.run_, self.stage
         sources = run.plan.sources
         shares = [source.share for source in sources]
-        chosen = stream(run.plan.seed, self.label, "mix", step).choice(
-            len(sources), stage.tasks_per_step, p=shares
-        )
+        chosen = stream(run.plan.seed, self.label, "mix", step).choice(len(sources), stage.tasks_per_step, p=shares)
         return [
             Job(
                 key=f"{self.label}/{step}/{position}/{rollout}",
@@ -126,9 +127,7 @@ class TrainingStage:
         with run.clock.phase("reference"):
             dealt = run.executor.get(
                 [
-                    run.executor.call(
-                        t, "reference_logprobs", list(sequences[r::ranks]), self.stage.temperature
-                    )
+                    run.executor.call(t, "reference_logprobs", list(sequences[r::ranks]), self.stage.temperature)
                     for r, t in enumerate(run.trainers)
                 ]
             )

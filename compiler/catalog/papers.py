@@ -26,29 +26,19 @@ class TauBench(Component):
     }
     domain: Annotated[tuple[Literal["retail", "airline"], ...], Field(description="one domain or several")]
     split: Annotated[Literal["train", "dev", "test"], Field(description="tasks of which split")] = "train"
-    max_turns: Annotated[
-        int, Unit("agent_turns"), Field(ge=1, description="messages of the agent before the cut")
-    ] = 30
+    max_turns: Annotated[int, Unit("agent_turns"), Field(ge=1, description="messages of the agent before the cut")] = 30
     max_events: Annotated[
         int,
         Unit("events"),
         Field(ge=0, description="tool calls plus user replies before the cut; 0: no such limit"),
     ] = 0
-    context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one dialogue at most")] = (
-        32_768
-    )
-    max_new_tokens: Annotated[
-        int, Unit("tokens"), Field(ge=1, description="tokens of one message at most")
-    ] = 1024
-    verifier: Annotated[
-        Literal["db_hash", "write_operations"], Field(description="what counts as solved")
-    ] = "db_hash"
+    context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one dialogue at most")] = 32_768
+    max_new_tokens: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one message at most")] = 1024
+    verifier: Annotated[Literal["db_hash", "write_operations"], Field(description="what counts as solved")] = "db_hash"
     calls_per_message: Annotated[
         Literal["first", "all"], Field(description="which tool calls of one message are executed")
     ] = "first"
-    reward_truncated: Annotated[
-        bool, Field(description="whether a dialogue that was cut off is verified too")
-    ] = False
+    reward_truncated: Annotated[bool, Field(description="whether a dialogue that was cut off is verified too")] = False
 
 
 class VerifiedAnswers(Component):
@@ -58,12 +48,8 @@ class VerifiedAnswers(Component):
     NAME: ClassVar[str] = "verified_answers"
     RUNS: ClassVar[bool] = False
     MEASURES: ClassVar[dict[str, str]] = {"verified": "int@traj in {0, 1}"}
-    source: Annotated[
-        str, Field(min_length=1, description="the data set or a JSONL file of problem and answer")
-    ]
-    difficulty: Annotated[Literal["any", "easy", "medium", "hard"], Field(description="which part of it")] = (
-        "any"
-    )
+    source: Annotated[str, Field(min_length=1, description="the data set or a JSONL file of problem and answer")]
+    difficulty: Annotated[Literal["any", "easy", "medium", "hard"], Field(description="which part of it")] = "any"
     context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one answer at most")] = 32_768
 
 
@@ -79,9 +65,7 @@ class LlmUser(Component):
         Field(description="react_leaky forwards the thought with the reply, as tau-bench v1 does"),
     ] = "plain"
     temperature: Annotated[float, Field(ge=0, description="sampling temperature")] = 0.0
-    max_new_tokens: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one reply at most")] = (
-        4096
-    )
+    max_new_tokens: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one reply at most")] = 4096
     timeout: Annotated[float, Unit("s"), Field(gt=0, description="seconds for one reply")] = 60.0
 
 

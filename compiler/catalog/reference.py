@@ -1,4 +1,7 @@
-"""The component reference, made from the catalog: `python -m rlspec.compiler.catalog.reference > docs/components.md`."""
+"""The component reference, made from the catalog:
+
+python -m rlspec.compiler.catalog.reference > docs/components.md
+"""
 
 from __future__ import annotations
 

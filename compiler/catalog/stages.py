@@ -48,12 +48,8 @@ class Warmup(Struct):
     """Learning to copy: random sequences [x, marker, x], loss on the second x. Without it a small random
     model sits on a plateau for most of the demonstrations, until it can repeat an id that it has read."""
 
-    max_steps: Annotated[
-        int, Unit("steps"), Field(ge=0, description="cap of the warm-up; 0 leaves it out")
-    ] = 350
-    until: Annotated[
-        float, Field(gt=0, description="ends when the smoothed loss per copied token is below")
-    ] = 0.12
+    max_steps: Annotated[int, Unit("steps"), Field(ge=0, description="cap of the warm-up; 0 leaves it out")] = 350
+    until: Annotated[float, Field(gt=0, description="ends when the smoothed loss per copied token is below")] = 0.12
     smoothing: Annotated[float, Field(ge=0, lt=1, description="decay of the smoothed loss")] = 0.9
     batch: Annotated[int, Unit("trajs"), Field(ge=1, description="sequences per step")] = 64
     shortest: Annotated[int, Unit("tokens"), Field(ge=1, description="shortest x")] = 12
@@ -73,9 +69,7 @@ class Stop(Struct):
 
     loss: Annotated[float, Field(gt=0, description="stop at this loss per agent token, in nats")] = 0.06
     every: Annotated[int, Unit("steps"), Field(ge=1, description="steps between two measurements")] = 25
-    patience: Annotated[
-        int, Field(ge=1, description="measurements without a new best that end an attempt")
-    ] = 12
+    patience: Annotated[int, Field(ge=1, description="measurements without a new best that end an attempt")] = 12
 
 
 class Sft(Optimised):
@@ -83,24 +77,16 @@ class Sft(Optimised):
 
     NAME: ClassVar[str] = "sft"
 
-    demonstrations: Annotated[int, Unit("trajs"), Field(ge=1, description="demonstrations to learn from")] = (
-        4_000
-    )
+    demonstrations: Annotated[int, Unit("trajs"), Field(ge=1, description="demonstrations to learn from")] = 4_000
     held_out: Annotated[
         int, Unit("trajs"), Field(ge=1, description="further demonstrations, only to measure the loss on")
     ] = 128
-    mixture: Annotated[Demonstrators, Field(description="who demonstrates, in which shares")] = (
-        Demonstrators()
-    )
+    mixture: Annotated[Demonstrators, Field(description="who demonstrates, in which shares")] = Demonstrators()
     batch: Annotated[int, Unit("trajs"), Field(ge=1, description="demonstrations per step")] = 32
     max_steps: Annotated[int, Unit("steps"), Field(ge=1, description="cap of steps per attempt")] = 1_000
     lr: Annotated[float, Field(gt=0, description="peak learning rate")] = 4e-3
-    schedule: Annotated[Schedule, Field(description="shape of the learning rate after its warm-up")] = (
-        "linear"
-    )
-    final_lr_share: Annotated[float, Field(ge=0, le=1, description="last learning rate as a share of lr")] = (
-        0.1
-    )
+    schedule: Annotated[Schedule, Field(description="shape of the learning rate after its warm-up")] = "linear"
+    final_lr_share: Annotated[float, Field(ge=0, le=1, description="last learning rate as a share of lr")] = 0.1
     lr_warmup: Annotated[int, Unit("steps"), Field(ge=0, description="steps of linear rise up to lr")] = 10
     warmup: Annotated[Warmup, Field(description="the copying warm-up before the demonstrations")] = Warmup()
     stop: Annotated[Stop, Field(description="when an attempt ends")] = Stop()
@@ -149,20 +135,14 @@ class Grpo(Optimised):
         int, Field(ge=1, description="optimiser steps per step, over disjoint parts made of whole groups")
     ] = 2
     lr: Annotated[float, Field(gt=0, description="peak learning rate")] = 3e-4
-    schedule: Annotated[Schedule, Field(description="shape of the learning rate after its warm-up")] = (
-        "constant"
-    )
-    final_lr_share: Annotated[float, Field(ge=0, le=1, description="last learning rate as a share of lr")] = (
-        0.1
-    )
+    schedule: Annotated[Schedule, Field(description="shape of the learning rate after its warm-up")] = "constant"
+    final_lr_share: Annotated[float, Field(ge=0, le=1, description="last learning rate as a share of lr")] = 0.1
     lr_warmup: Annotated[int, Unit("steps"), Field(ge=0, description="steps of linear rise up to lr")] = 5
     clip_low: Annotated[float, Field(ge=0, lt=1, description="the ratio is clipped below 1 - clip_low")] = 0.2
     clip_high: Annotated[float, Field(ge=0, description="the ratio is clipped above 1 + clip_high")] = 0.2
     dual_clip: Annotated[
         float,
-        Field(
-            ge=0, description="largest loss per unit of negative advantage (Ye et al. 2020); 0 turns it off"
-        ),
+        Field(ge=0, description="largest loss per unit of negative advantage (Ye et al. 2020); 0 turns it off"),
     ] = 0.0
     kl: Annotated[Kl, Field(description="the pull towards the policy that the stage started from")] = Kl()
     aggregation: Annotated[
@@ -189,13 +169,10 @@ class Grpo(Optimised):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if 0 < self.dual_clip <= 1 + self.clip_high:
-            raise ValueError(
-                f"dual_clip = {self.dual_clip} must be above 1 + clip_high = {1 + self.clip_high}, or 0"
-            )
+            raise ValueError(f"dual_clip = {self.dual_clip} must be above 1 + clip_high = {1 + self.clip_high}, or 0")
         if self.updates_per_step > self.tasks_per_step:
             raise ValueError(
-                f"updates_per_step = {self.updates_per_step} is more than the {self.tasks_per_step} groups "
-                "of a step"
+                f"updates_per_step = {self.updates_per_step} is more than the {self.tasks_per_step} groups of a step"
             )
         return self
 
@@ -212,17 +189,11 @@ class Evaluate(Component):
     ] = ()
     after: Annotated[
         tuple[Annotated[str, Ref("stage")], ...],
-        Field(
-            description="stages after which it is measured, and inside which where they say evaluate_every"
-        ),
+        Field(description="stages after which it is measured, and inside which where they say evaluate_every"),
     ] = ()
     split: Annotated[Literal["train", "test"], Field(description="which tasks")] = "test"
-    phrasing: Annotated[Literal["train", "held_out"], Field(description="which of the user's phrasings")] = (
-        "held_out"
-    )
-    tasks: Annotated[
-        int, Unit("tasks"), Field(ge=1, description="number of tasks, the first of the split")
-    ] = 64
+    phrasing: Annotated[Literal["train", "held_out"], Field(description="which of the user's phrasings")] = "held_out"
+    tasks: Annotated[int, Unit("tasks"), Field(ge=1, description="number of tasks, the first of the split")] = 64
     trials: Annotated[int, Unit("trajs"), Field(ge=1, description="trajectories per task")] = 4
     temperature: Annotated[float, Field(gt=0, description="sampling temperature")] = 1.0
     max_new_tokens: Annotated[int, Unit("tokens"), Field(ge=1, description="longest agent message")] = 48

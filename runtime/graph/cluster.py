@@ -33,10 +33,7 @@ class _HostActor(Host):
     def call(self, name: str, method: str, *arguments: Any) -> Any:
         import ray
 
-        plain = [
-            ray.get(a) if isinstance(a, list) and a and isinstance(a[0], ray.ObjectRef) else a
-            for a in arguments
-        ]
+        plain = [ray.get(a) if isinstance(a, list) and a and isinstance(a[0], ray.ObjectRef) else a for a in arguments]
         return super().call(name, method, *plain)
 
 
@@ -85,9 +82,7 @@ class RayExecutor:
             return
         needed = sum(b.cpus for b in self.plan.graph.bundles)
         ray.init(
-            num_cpus=max(
-                os.cpu_count() or 1, -int(-needed // 1)
-            ),  # logical: bundles share cores where they must
+            num_cpus=max(os.cpu_count() or 1, -int(-needed // 1)),  # logical: bundles share cores where they must
             include_dashboard=False,
             object_store_memory=OBJECT_STORE_BYTES,
             _node_ip_address="127.0.0.1",

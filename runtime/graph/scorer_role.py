@@ -31,18 +31,17 @@ def cache_directory() -> Path:
 
 @dataclass(slots=True)
 class Scored:
-    """One step after scoring. `rows` are in the order of groups; failed trajectories have none."""
+    """One step after scoring: each trajectory's scores, in the order given (none of a failed one); rows to learn from
+    in the order of groups; metrics."""
 
-    trajectories: list[Trajectory]
+    scores: list[dict[str, Any]]
     rows: list[Row]
     metrics: dict[str, float]
 
 
 def signal_specs(source: SourcePlan) -> list[SignalSpec]:
     """The inputs of a source's program, as the batch is built from them."""
-    return [
-        SignalSpec(s.name, BY_LABEL[s.level], s.measure, s.kind, s.choices or None) for s in source.signals
-    ]
+    return [SignalSpec(s.name, BY_LABEL[s.level], s.measure, s.kind, s.choices or None) for s in source.signals]
 
 
 class ScorerRole:
@@ -68,7 +67,7 @@ class ScorerRole:
             if members:
                 rows += self._score(source, batch, members)
         rows.sort(key=lambda row: row.group)
-        return Scored(trajectories, rows, describe(self.plan, trajectories))
+        return Scored([t.scores for t in trajectories], rows, describe(self.plan, trajectories))
 
     def _score(self, source: SourcePlan, batch: RaggedBatch, members: list[Trajectory]) -> list[Row]:
         results = self.kernel(source)(batch)
@@ -78,9 +77,7 @@ class ScorerRole:
                 trajectory.scores[name] = value
         advantages = _over_tokens(results[source.advantage], BY_LABEL[source.advantage_level], batch)
         first = batch.token_offsets[batch.turn_offsets]
-        return [
-            sampled(t.ledger, advantages[first[i] : first[i + 1]], t.group) for i, t in enumerate(members)
-        ]
+        return [sampled(t.ledger, advantages[first[i] : first[i + 1]], t.group) for i, t in enumerate(members)]
 
 
 def _over_tokens(values: NDArray[np.float64], level: Level, batch: RaggedBatch) -> NDArray[np.float64]:

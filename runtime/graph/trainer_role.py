@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlspec.compiler.catalog.policies import Tiny
@@ -23,8 +25,15 @@ from rlspec.runtime.policies.loading import load, resolve_device
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import derived_seed
 
-Part = dict[str, Any]
-"""One rank's share of an update: {"gradient": name -> tensor, "sums": metric sums}."""
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One rank's share of an update: the gradient of all parameters in their order, flat (one array crosses processes
+    in one piece, thirty tensors in thirty), and the sums for the metrics."""
+
+    gradient: NDArray[Any]
+    sums: Sums
+
 
 PROBE_TOKENS = 24
 
@@ -55,9 +64,7 @@ class TrainerRole:
         )
         stage = self._stages.get(label)
         if not (isinstance(world, Shop) and isinstance(user, AgendaUser)):
-            raise Refusal(
-                "RLC0601", f"nobody demonstrates `{source.env}` here", "start from a trained policy"
-            )
+            raise Refusal("RLC0601", f"nobody demonstrates `{source.env}` here", "start from a trained policy")
         mixture = stage.mixture if isinstance(stage, Sft) else Sft().mixture
         seed = derived_seed(self.plan.seed, "demonstrations", label)
         made, shown = make_world(world), demonstrations(world, user, mixture, count, seed, first=first)
@@ -93,9 +100,7 @@ class TrainerRole:
 
     # ----------------------------------------------------------------------------------------- the cold start
 
-    def hold_demonstrations(
-        self, dialogues: Sequence[list[Dialogue]]
-    ) -> tuple[int, list[int], list[int], float]:
+    def hold_demonstrations(self, dialogues: Sequence[list[Dialogue]]) -> tuple[int, list[int], list[int], float]:
         """Render all demonstrations to rows and keep them, so that steps name them by number.
 
         Returns:
@@ -179,7 +184,14 @@ class TrainerRole:
 
     def _part(self, rows: Sequence[Row], objective: Objective, denominators: Denominators) -> Part:
         gradient, sums = self.learner.gradients(rows, objective, denominators)
-        return {"gradient": gradient, "sums": sums}
+        return Part(np.concatenate([g.cpu().numpy().ravel() for g in gradient.values()]), sums)
+
+    def _gradient(self, part: Part) -> dict[str, Tensor]:
+        """A part's gradient by name again."""
+        flat = torch.from_numpy(part.gradient.copy())  # what came from another process cannot be written to
+        shapes = {name: parameter.shape for name, parameter in self.learner.parameters.items()}
+        cut = flat.split([shape.numel() for shape in shapes.values()])
+        return {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), cut, strict=True)}
 
     def timings(self) -> dict[str, float]:
         """Seconds that this rank spent on log-probabilities, backward and optimiser since it was last asked."""
@@ -189,8 +201,8 @@ class TrainerRole:
 
     def apply(self, parts: Sequence[Part]) -> dict[str, float]:
         """Add all ranks' parts in order and take the step; metrics per token of the whole update."""
-        applied = self.learner.apply([part["gradient"] for part in parts])
-        return per_token(merge([part["sums"] for part in parts])) | applied
+        applied = self.learner.apply([self._gradient(part) for part in parts])
+        return per_token(merge([part.sums for part in parts])) | applied
 
     # -------------------------------------------------------------------------------------- weights and state
 
@@ -225,9 +237,7 @@ class TrainerRole:
 
     def load_state(self, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
         """Continue from `state()`."""
-        reference = {
-            n.removeprefix("reference/"): t for n, t in tensors.items() if n.startswith("reference/")
-        }
+        reference = {n.removeprefix("reference/"): t for n, t in tensors.items() if n.startswith("reference/")}
         own = {n: t for n, t in tensors.items() if not n.startswith("reference/")}
         self.learner.load_state(own, notes)
         if reference:

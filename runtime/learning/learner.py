@@ -130,9 +130,7 @@ class Learner:
         enabled = self.precision == "bfloat16"
         return torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16, enabled=enabled)
 
-    def _batch_logprobs(
-        self, batch: Collated, temperature: float, entropy: bool = False
-    ) -> tuple[Tensor, Tensor]:
+    def _batch_logprobs(self, batch: Collated, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor]:
         with self._autocast():
             return self.head.logprobs(
                 torch.from_numpy(batch.tokens_BT).to(self.device),
@@ -142,9 +140,7 @@ class Learner:
                 entropy=entropy,
             )
 
-    def gradients(
-        self, rows: Sequence[Row], objective: Objective, denominators: Denominators
-    ) -> tuple[Gradient, Sums]:
+    def gradients(self, rows: Sequence[Row], objective: Objective, denominators: Denominators) -> tuple[Gradient, Sums]:
         """This rank's part of an update's gradient, by parameter name (zeros where nothing flowed), and its
         sums for the metrics. `denominators` are those of the whole update. Weights are not changed."""
         self._adam.zero_grad(set_to_none=True)
@@ -152,9 +148,7 @@ class Learner:
         for some in micro_batches(rows, self.optimisation.micro_batch):
             began = time.perf_counter()
             batch = collate(some)
-            logprobs_L, entropy_L = self._batch_logprobs(
-                batch, objective.temperature, objective.wants_entropy
-            )
+            logprobs_L, entropy_L = self._batch_logprobs(batch, objective.temperature, objective.wants_entropy)
             weights_L = torch.from_numpy(token_weights(objective.aggregation, denominators, batch.lengths_L))
             loss, counted = objective.loss(logprobs_L, entropy_L, batch, weights_L.to(logprobs_L))
             halfway = time.perf_counter()
@@ -189,9 +183,7 @@ class Learner:
         norm = math.sqrt(float(torch.stack(squares).sum()))
         if not math.isfinite(norm):
             self._adam.zero_grad(set_to_none=True)
-            raise Refusal(
-                "RLC0708", f"the gradient of update {self.updates} is not finite", "lower the learning rate"
-            )
+            raise Refusal("RLC0708", f"the gradient of update {self.updates} is not finite", "lower the learning rate")
         if norm > self.optimisation.grad_clip:
             for parameter in self.parameters.values():
                 if parameter.grad is not None:
@@ -230,9 +222,7 @@ class Learner:
         sums: list[Sums] = []
         for some in micro_batches(rows, self.optimisation.micro_batch):
             batch = collate(some)
-            logprobs_L, entropy_L = self._batch_logprobs(
-                batch, objective.temperature, objective.wants_entropy
-            )
+            logprobs_L, entropy_L = self._batch_logprobs(batch, objective.temperature, objective.wants_entropy)
             weights_L = torch.from_numpy(token_weights(objective.aggregation, denominators, batch.lengths_L))
             _, counted = objective.loss(logprobs_L, entropy_L, batch, weights_L.to(logprobs_L))
             sums.append({name: float(value) for name, value in counted.items()})
@@ -295,9 +285,7 @@ class Learner:
                 expected |= {f"adam/{key}/{name}": p.shape for name, p in self.parameters.items()}
         given = {name: t.shape for name, t in tensors.items()}
         if notes["format"] != _FORMAT or given != expected:
-            odd = sorted(
-                name for name in given.keys() | expected.keys() if given.get(name) != expected.get(name)
-            )
+            odd = sorted(name for name in given.keys() | expected.keys() if given.get(name) != expected.get(name))
             raise Refusal("RLC0706", f"the learner's state does not fit the model: {', '.join(odd[:4])}")
         notes_opt = dict(notes["optimisation"])
         notes_opt["betas"] = tuple(notes_opt["betas"])

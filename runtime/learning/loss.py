@@ -185,9 +185,7 @@ class Clipped:
         if self.kl_coefficient > 0:
             if batch.reference_L is None:
                 raise ValueError("KL in the loss needs reference log-probabilities on every row")
-            kl_L = kl_estimate(
-                logprobs_L, torch.from_numpy(batch.reference_L).to(logprobs_L), self.kl_estimator
-            )
+            kl_L = kl_estimate(logprobs_L, torch.from_numpy(batch.reference_L).to(logprobs_L), self.kl_estimator)
             loss = loss + self.kl_coefficient * (weights_L * kl_L).sum()
             sums["reference_kl"] = kl_L.detach().sum()
         return loss, {"loss": loss.detach(), **sums}
@@ -220,6 +218,5 @@ def per_token(sums: Mapping[str, float]) -> Sums:
     are."""
     tokens = max(sums.get("tokens", 0.0), 1.0)
     return {
-        name: value if name in _WEIGHTED or name.startswith("max_") else value / tokens
-        for name, value in sums.items()
+        name: value if name in _WEIGHTED or name.startswith("max_") else value / tokens for name, value in sums.items()
     }

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,16 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._tokens)
 
+    def __reduce__(self) -> tuple[Any, tuple[bytes, bytes, list[tuple[Any, ...]], int]]:
+        """Ledgers cross processes as two arrays, not as thousands of numbers."""
+        spans = [(s.kind, s.start, s.stop, s.turn, s.version) for s in self._spans]
+        return _restored, (
+            np.asarray(self._tokens, dtype=np.int64).tobytes(),
+            np.asarray(self._logprobs, dtype=np.float64).tobytes(),
+            spans,
+            self._turns,
+        )
+
     @property
     def turns(self) -> int:
         """Number of agent turns so far."""
@@ -100,3 +110,12 @@ class Ledger:
     def turn_slices(self) -> list[slice]:
         """The agent's tokens of each turn, in order."""
         return [slice(s.start, s.stop) for s in self._spans if s.kind == "agent"]
+
+
+def _restored(tokens: bytes, logprobs: bytes, spans: list[tuple[Any, ...]], turns: int) -> Ledger:
+    return Ledger(
+        np.frombuffer(tokens, dtype=np.int64).tolist(),
+        np.frombuffer(logprobs, dtype=np.float64).tolist(),
+        [Span(*span) for span in spans],
+        turns,
+    )

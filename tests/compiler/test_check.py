@@ -144,9 +144,7 @@ def test_a_setting_that_does_not_parse_is_refused() -> None:
 
 
 def test_a_ragged_normaliser_must_say_how() -> None:
-    text = replaced(
-        "advantage A : real@traj = std.grpo(R)", "advantage A : real@turn = R + zscore(verdict over traj)"
-    )
+    text = replaced("advantage A : real@traj = std.grpo(R)", "advantage A : real@turn = R + zscore(verdict over traj)")
     found = checked(text)
     assert [d.code for d in found.errors] == ["RLC0304"]
     pooled = replaced(

@@ -37,9 +37,7 @@ def largest_gap(a, b):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: o.aggregation)
-def test_the_gradient_does_not_depend_on_micro_batches_or_ranks(
-    objective, make_model, make_rows, optimisation
-):
+def test_the_gradient_does_not_depend_on_micro_batches_or_ranks(objective, make_model, make_rows, optimisation):
     learner = Learner(make_model(), optimisation)
     rows = on_policy(learner, make_rows(12, reference=True), objective.temperature)
     denominators = Denominators.of(rows)
@@ -67,9 +65,7 @@ def test_the_gradient_is_that_of_finite_differences(objective, make_rows, optimi
     rows = on_policy(learner, make_rows(6, reference=True), objective.temperature)
     gradient, _ = learner.gradients(rows, objective, Denominators.of(rows))
     rng = torch.Generator().manual_seed(0)
-    direction = {
-        name: torch.randn(p.shape, generator=rng, dtype=p.dtype) for name, p in learner.parameters.items()
-    }
+    direction = {name: torch.randn(p.shape, generator=rng, dtype=p.dtype) for name, p in learner.parameters.items()}
     step = 1e-6
 
     def loss_at(offset):
@@ -207,9 +203,7 @@ def test_a_resumed_learner_is_bit_identical(tied, make_model, make_rows, optimis
     tensors = load(save(tensors))
     expected = steps(straight, range(3, 6))
 
-    resumed = Learner(
-        make_model(seed=9, tie_word_embeddings=tied), replace(optimisation, lr=0.5, betas=(0.1, 0.2))
-    )
+    resumed = Learner(make_model(seed=9, tie_word_embeddings=tied), replace(optimisation, lr=0.5, betas=(0.1, 0.2)))
     resumed.load_state(tensors, notes)
     assert steps(resumed, range(3, 6)) == expected
     assert largest_gap(resumed.weights(), straight.weights()) == 0.0

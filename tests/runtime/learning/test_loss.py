@@ -32,9 +32,7 @@ def terms(objective, ratio, advantage, make_rows, reference=None):
     if reference is not None:
         row = replace(row, reference_T=np.full(len(row), reference, np.float32))
     logprobs_L = torch.tensor([-2.0 + math.log(ratio)], dtype=torch.float64, requires_grad=True)
-    loss, sums = objective.loss(
-        logprobs_L, torch.zeros(1), collate([row]), torch.ones(1, dtype=torch.float64)
-    )
+    loss, sums = objective.loss(logprobs_L, torch.zeros(1), collate([row]), torch.ones(1, dtype=torch.float64))
     loss.backward()
     return loss.item(), logprobs_L.grad.item(), sums
 
@@ -110,9 +108,7 @@ def test_k2_in_the_loss_has_the_gradient_of_the_kl():
     exact = torch.autograd.grad((p * (p / q).log()).sum(), logits)[0]
     logp = torch.log_softmax(logits, 0)
     k2 = torch.autograd.grad((p.detach() * kl_estimate(logp, q.log(), "k2")).sum(), logits)[0]
-    k1 = torch.autograd.grad(
-        (torch.softmax(logits, 0).detach() * torch.log_softmax(logits, 0)).sum(), logits
-    )[0]
+    k1 = torch.autograd.grad((torch.softmax(logits, 0).detach() * torch.log_softmax(logits, 0)).sum(), logits)[0]
     torch.testing.assert_close(k2, exact)
     torch.testing.assert_close(k1, torch.zeros_like(k1), atol=1e-12, rtol=0)
 

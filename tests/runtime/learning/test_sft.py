@@ -106,15 +106,11 @@ def test_a_second_attempt_starts_from_other_weights_and_other_draws(begin):
     run_until_refused(start, pupil, seen)
     losses = {n: [p.loss for p in seen if p.attempt == n] for n in range(2)}
     assert losses[0][0] != losses[1][0]
-    assert [r.tokens_T.tolist() for r in start.copies(0, 0)] != [
-        r.tokens_T.tolist() for r in start.copies(1, 0)
-    ]
+    assert [r.tokens_T.tolist() for r in start.copies(0, 0)] != [r.tokens_T.tolist() for r in start.copies(1, 0)]
 
 
 def test_patience_ends_an_attempt_that_no_longer_gets_better(begin):
-    start, _ = begin(
-        stage(stop=Stop(loss=0.01, every=1, patience=3), refuse_above=3.0, warmup=Warmup(max_steps=0))
-    )
+    start, _ = begin(stage(stop=Stop(loss=0.01, every=1, patience=3), refuse_above=3.0, warmup=Warmup(max_steps=0)))
 
     class Stuck:
         measured = iter([2.0, 1.5, 1.6, 1.6, 1.5, 0.0])
