@@ -13,8 +13,8 @@ from rlspec.compiler.stored import read_plan
 from rlspec.dsl.diagnostics import Source, SpecError, render
 
 ROOT = Path(__file__).parents[2]
-QUICKSTART = (ROOT / "examples" / "quickstart.rlspec").read_text()
-SPECS = [ROOT / "examples" / "quickstart.rlspec", *sorted((ROOT / "specs" / "papers").glob("*.rlspec"))]
+SAMPLE = (ROOT / "tests" / "sample.rlspec").read_text()
+SPECS = [*sorted((ROOT / "examples").glob("*.rlspec")), *sorted((ROOT / "specs" / "papers").glob("*.rlspec"))]
 
 
 def checked(text: str, **settings: str) -> Checked:
@@ -28,8 +28,8 @@ def plan_of(text: str, **settings: str) -> Plan:
 
 
 def replaced(old: str, new: str) -> str:
-    assert old in QUICKSTART, f"the quickstart no longer says {old!r}"
-    return QUICKSTART.replace(old, new, 1)
+    assert old in SAMPLE, f"the sample no longer says {old!r}"
+    return SAMPLE.replace(old, new, 1)
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
@@ -38,7 +38,7 @@ def test_shipped_specs_compile(path: Path) -> None:
 
 
 def test_the_quickstart_has_at_most_60_lines() -> None:
-    assert len(QUICKSTART.splitlines()) <= 60
+    assert len((ROOT / "examples" / "quickstart.rlspec").read_text().splitlines()) <= 60
 
 
 MISTAKES = {
@@ -69,7 +69,7 @@ MISTAKES = {
     "missing env": ("  env desk : shop { difficulty = 1  max_turns = 16agent_turns }\n", "", "RLC0502"),
     "missing credit": ("  credit = agent_tokens(A)\n", "", "RLC0502"),
     "credit of an unknown advantage": ("agent_tokens(A)", "agent_tokens(B)", "RLC0101"),
-    "two experiments": ("experiment quickstart {", "experiment other { }\nexperiment quickstart {", "RLC0110"),
+    "two experiments": ("experiment sample {", "experiment other { }\nexperiment sample {", "RLC0110"),
     "no edition": ("rlspec = 1\n", "", "RLC0009"),
     "evaluation of a stage that is not there": ("after = [coldstart, train]", "after = [coldstart, trian]", "RLC0101"),
     "user that serves nobody": ("serves = [desk]", "serves = [dexk]", "RLC0101"),
@@ -195,7 +195,7 @@ def test_an_unused_signal_is_a_warning() -> None:
 
 def test_a_constant_reward_is_an_error() -> None:
     text = replaced(
-        QUICKSTART[QUICKSTART.index("  reward R") : QUICKSTART.index("  advantage A")],
+        SAMPLE[SAMPLE.index("  reward R") : SAMPLE.index("  advantage A")],
         "  reward R : real@traj = 0 * outcome\n",
     )
     assert "RLC0404" in [d.code for d in checked(text).errors]
@@ -214,7 +214,7 @@ def test_a_constant_reward_is_an_error() -> None:
     ],
 )
 def test_a_changed_number_changes_the_digest(old: str, new: str) -> None:
-    assert plan_of(QUICKSTART).digest != plan_of(replaced(old, new)).digest
+    assert plan_of(SAMPLE).digest != plan_of(replaced(old, new)).digest
 
 
 def test_comments_layout_title_and_provenance_do_not_change_the_digest() -> None:
@@ -224,7 +224,7 @@ def test_comments_layout_title_and_provenance_do_not_change_the_digest() -> None
         .replace("A shop assistant that asks before it acts", "Another title")
         .replace("  # One scalar per trajectory", "\n\n  # One number per trajectory")
     )
-    assert plan_of(QUICKSTART).digest == plan_of(changed).digest
+    assert plan_of(SAMPLE).digest == plan_of(changed).digest
 
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
@@ -237,7 +237,7 @@ def test_the_resolved_spec_compiles_to_the_same_digest(path: Path) -> None:
 
 
 def test_a_plan_survives_its_file(tmp_path: Path) -> None:
-    plan = plan_of(QUICKSTART)
+    plan = plan_of(SAMPLE)
     (tmp_path / "plan.json").write_text(plan.model_dump_json())
     assert read_plan(tmp_path / "plan.json") == plan
 
