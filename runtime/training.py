@@ -16,6 +16,7 @@ from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.rollout import Job
 from rlspec.runtime.schedule import evaluations_within
 from rlspec.runtime.streams import stream
+from rlspec.runtime.worlds.registry import tolerated_failures
 
 if TYPE_CHECKING:
     from rlspec.runtime.run import Run
@@ -65,9 +66,14 @@ class TrainingStage:
             for trajectory, scores in zip(trajectories, scored.scores, strict=True):
                 trajectory.scores = scores
             run.directory.write_trajectories(self.label, step, trajectories)
-        if not scored.rows:
-            reasons = sorted({t.failure or "" for t in trajectories})
-            raise Refusal("RLC0708", f"every trajectory of step {step} failed: {'; '.join(reasons[:3])}")
+        failed = [t.failure for t in trajectories if t.failure is not None]
+        if not scored.rows or len(failed) > tolerated_failures(run.plan) * len(trajectories):
+            reasons = "; ".join(sorted(set(failed))[:3])
+            raise Refusal(
+                "RLC0708",
+                f"{len(failed)} of {len(trajectories)} trajectories of step {step} failed: {reasons}",
+                "cure the cause and go on with --resume",
+            )
         update = self._update(scored.rows)
         run.sync_weights()
         return {"stage": self.label, "step": step, **scored.metrics, **update}

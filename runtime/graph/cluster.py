@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from rlspec.compiler.plan import Plan
 from rlspec.runtime.graph.host import Host
+from rlspec.runtime.graph.memory import together, usage
 from rlspec.runtime.refusal import Refusal
 
 OBJECT_STORE_BYTES = 200 * 1024 * 1024
@@ -154,8 +155,6 @@ class RayExecutor:
         return found[0] if one else found
 
     def peak_memory(self) -> int:
-        """Bytes of all workers at their largest, added up, and of this process."""
-        import resource
-
-        workers = self.get([actor.call.remote("host", "peak_memory") for actor in self._actors])
-        return sum(workers) + resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        """Bytes of all workers and this process at their largest; Ray's own processes are not counted."""
+        workers = self.get([actor.call.remote("host", "memory") for actor in self._actors])
+        return together([usage(), *workers])

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import resource
 from typing import Any
 
 from rlspec.compiler.plan import Plan
+from rlspec.runtime.graph.memory import usage
 
 ROLES = {
     "rollout": ("rlspec.runtime.graph.rollout_role", "RolloutRole"),
@@ -43,6 +43,6 @@ class Host:
         target = self if name == "host" else self.role(name)
         return getattr(target, method)(*arguments)
 
-    def peak_memory(self) -> int:
-        """Largest resident size of this process so far, in bytes."""
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    def memory(self) -> tuple[int, int]:
+        """See `rlspec.runtime.graph.memory.usage`."""
+        return usage()

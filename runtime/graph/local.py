@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from rlspec.compiler.plan import Plan
 from rlspec.runtime.graph.host import Host
+from rlspec.runtime.graph.memory import together, usage
 
 
 class _Done:
@@ -51,7 +52,7 @@ class LocalExecutor:
 
     def peak_memory(self) -> int:
         """Bytes of this process at its largest."""
-        return self._hosts[0].peak_memory()
+        return together([usage()])
 
 
 def _plain(argument: Any) -> Any:

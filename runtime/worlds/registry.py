@@ -51,6 +51,13 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
     return out
 
 
+def tolerated_failures(plan: Plan) -> float:
+    """The share of failed trajectories of a step above which the run ends: the smallest `abort_above` of users and
+    judges, 1 without any."""
+    rules = [rule for part in (*plan.users, *plan.judges) for rule in part.wiring.get("on_failure", [])]
+    return min((float(r["abort_above"][0]) for r in rules if isinstance(r, dict) and "abort_above" in r), default=1.0)
+
+
 def runnable(plan: Plan) -> None:
     """Refuse, by name and before anything is started, a plan with a component that has no runtime.
 
@@ -61,6 +68,12 @@ def runnable(plan: Plan) -> None:
         component = part.component()
         if not component.RUNS:
             raise _refuse(component)
+        if any(rule == "outcome_only" for rule in part.wiring.get("on_failure", [])):
+            raise Refusal(
+                "RLC0601",
+                f"{part.kind} `{part.label}`: `outcome_only` has no runtime here yet",
+                "use `retry(n)`, `drop` or `abort_above(share)`",
+            )
     for source in plan.sources:
         world_of(plan, source)
         user_of(plan, source)
