@@ -17,11 +17,8 @@ MINI = (Path(__file__).parents[2] / "mini.rlspec").read_text()
 
 
 def test_a_run_with_vllm_learns_from_its_own_samples(tmp_path: Path) -> None:
-    spec = MINI.replace("width = 32", "width = 64").replace(
-        "  env desk",
-        "  engine sampler : vllm { slots = 8conversations }\n  resources one : machine { workers = 1 }\n  env desk",
-        1,
-    )
+    extra = "  engine sampler : vllm { slots = 8conversations }\n  resources one : machine { workers = 1 }\n"
+    spec = MINI.replace("width = 32", "width = 64").replace("  env desk", f"{extra}  env desk", 1)
     spec = spec.replace("steps = 5steps", "steps = 2steps  updates_per_step = 1")
     (tmp_path / "mini.rlspec").write_text(spec)
     command = [sys.executable, "-m", "rlspec.cli.main", "run", "mini.rlspec", "--out", "run", "--executor", "local"]
