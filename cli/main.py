@@ -1,12 +1,9 @@
-"""The command `rlc`. Commands live in files of their own and are imported when they are called, so that `rlc --help`
-answers at once."""
+"""The command `rlc`. Commands live in files of their own and are imported when they are called; `rlc --help` is answered
+without any import at all, because it is what a shell's user waits for most often."""
 
 from __future__ import annotations
 
-import importlib
 import sys
-
-import click
 
 COMMANDS = {
     "check": ("rlspec.cli.check", "Say everything that is wrong with specs."),
@@ -16,46 +13,26 @@ COMMANDS = {
     "explain": ("rlspec.cli.explain", "Explain a diagnostic code."),
 }
 
-
-class _Lazy(click.Group):
-    """A group that imports a command's module when the command is asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(COMMANDS[cmd_name][0])
-        command: click.Command = getattr(module, cmd_name if cmd_name != "compile" else "compile_")
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.UsageError as error:
-            from rlspec.dsl.diagnostics import near_name
-
-            near = near_name(args[0], COMMANDS) if args else None
-            if near is None:
-                raise
-            raise click.UsageError(f"No such command {args[0]!r}. Did you mean {near!r}?", ctx) from error
+ABOUT = "rlspec: write, compare and run experiments that train tool-use agents."
 
 
-@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="rlspec", prog_name="rlc")
-def rlc() -> None:
-    """rlspec: write, compare and run experiments that train tool-use agents."""
+def help_text() -> str:
+    """What `rlc --help` prints."""
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:<{width}}  {text}" for name, (_, text) in COMMANDS.items())
+    options = "  --version   Show the version and exit.\n  -h, --help  Show this message and exit."
+    return f"Usage: rlc [OPTIONS] COMMAND [ARGS]...\n\n  {ABOUT}\n\nOptions:\n{options}\n\nCommands:\n{commands}"
 
 
 def main() -> None:
     """Entry point. What a user can cure ends with status 2 and no traceback; an interrupted run with 130."""
+    if sys.argv[1:] in ([], ["--help"], ["-h"]):
+        print(help_text())
+        sys.exit(0)
+    import click
+
+    from rlspec.cli.group import rlc
+
     try:
         status = rlc.main(standalone_mode=False)
     except click.exceptions.Abort:
@@ -76,6 +53,8 @@ def main() -> None:
 
 def _curable(error: Exception) -> bool:
     """Print diagnostics and refusals; anything else is a defect of ours and keeps its traceback."""
+    import click
+
     from rlspec.dsl.diagnostics import SpecError, render
 
     if isinstance(error, SpecError):
