@@ -1,5 +1,5 @@
-"""The command `rlc`. Commands live in files of their own and are imported when they are called; `rlc --help` is answered
-without any import at all, because it is what a shell's user waits for most often."""
+"""The command `rlc`. Commands live in files of their own and are imported when they are called; `rlc --help` needs no
+import at all, because it is what a shell's user waits for most often."""
 
 from __future__ import annotations
 
