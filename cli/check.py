@@ -7,21 +7,30 @@ from pathlib import Path
 
 import click
 
+from rlspec.cli.options import composing
+
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a param, as `rlc run` does.")
+@composing
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def check(files: tuple[Path, ...], settings: tuple[str, ...], form: str) -> None:
-    """Say everything that is wrong with FILES; status 2 when there is an error."""
-    from rlspec.cli.specs import checked
+def check(
+    files: tuple[Path, ...], settings: tuple[str, ...], variant: str | None, overlays: tuple[Path, ...], form: str
+) -> None:
+    """Say everything that is wrong with FILES and all their variants; status 2 when there is an error."""
+    from rlspec.cli.specs import checked, checked_whole
     from rlspec.dsl.diagnostics import SpecError, as_json, render
 
     failed = 0
     records = []
     for path in files:
         try:
-            found = checked(path, settings)
+            found = (
+                checked(path, settings, None, variant, overlays)
+                if variant is not None
+                else checked_whole(path, settings, overlays)
+            )
             source, diagnostics = found.source, found.diagnostics
         except SpecError as error:
             source, diagnostics = None, list(error.diagnostics)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlspec.cli.options import composing
+
 if TYPE_CHECKING:
     from rlspec.compiler.plan import Plan
 
@@ -16,13 +18,22 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the plan here.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a param.")
+@composing
 @click.option("--seed", type=click.IntRange(0), help="The run's seed.")
 @click.option("--emit", type=click.Choice(["kernels", "plan"]), help="Print the generated kernels, or the plan.")
-def compile_(file: Path, output: Path | None, settings: tuple[str, ...], seed: int | None, emit: str | None) -> None:
+def compile_(
+    file: Path,
+    output: Path | None,
+    settings: tuple[str, ...],
+    variant: str | None,
+    overlays: tuple[Path, ...],
+    seed: int | None,
+    emit: str | None,
+) -> None:
     """Validate FILE, lower it to a plan, and print stages, edges, ranges and budget."""
     from rlspec.cli.specs import sound
 
-    plan = sound(file, settings, seed).plan
+    plan = sound(file, settings, seed, variant, overlays).plan
     assert plan is not None
     if output is not None:
         from rlspec.runtime.record.durable import write_file

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlspec.cli.options import composing
+
 if TYPE_CHECKING:
     from rlspec.compiler.plan import Plan
 
@@ -14,13 +16,23 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Set a param of the spec.")
+@composing
 @click.option("--seed", type=click.IntRange(0), help="The run's seed, instead of the spec's.")
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory  [default: runs/<name>-<digest>]")
 @click.option("--executor", type=click.Choice(["ray", "local"]), default="ray", show_default=True)
 @click.option("--resume", is_flag=True, help="Go on with the run in its directory.")
-def run(file: Path, settings: tuple[str, ...], seed: int | None, out: Path | None, executor: str, resume: bool) -> None:
+def run(
+    file: Path,
+    settings: tuple[str, ...],
+    variant: str | None,
+    overlays: tuple[Path, ...],
+    seed: int | None,
+    out: Path | None,
+    executor: str,
+    resume: bool,
+) -> None:
     """Run FILE, a spec or a plan.json, and write everything into a run directory."""
-    plan, resolved = load_plan(file, settings, seed)
+    plan, resolved = load_plan(file, settings, seed, variant, overlays)
     from rlspec.runtime.launch import launch
 
     path = out or Path("runs") / plan.short
@@ -33,7 +45,7 @@ def run(file: Path, settings: tuple[str, ...], seed: int | None, out: Path | Non
         report = launch(plan, resolved, path, executor, watcher, resume=resume, spec=file)
     except Interrupted:
         watcher.close()
-        click.echo(f"stopped; go on with: {again(file, settings, seed, out, executor)}")
+        click.echo(f"stopped; go on with: {again(file, settings, seed, out, executor, variant, overlays)}")
         raise click.exceptions.Exit(130) from None
     finally:
         watcher.close()
@@ -41,14 +53,29 @@ def run(file: Path, settings: tuple[str, ...], seed: int | None, out: Path | Non
     click.echo(f"look closer with: rlc show {path}")
 
 
-def again(file: Path, settings: tuple[str, ...], seed: int | None, out: Path | None, executor: str) -> str:
+def again(
+    file: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    out: Path | None,
+    executor: str,
+    variant: str | None = None,
+    overlays: tuple[Path, ...] = (),
+) -> str:
     """The command that goes on with this run."""
     words = ["rlc", "run", str(file), *(f"--set {s!r}" for s in settings)]
+    words += [f"--variant {variant}"] * (variant is not None) + [f"--with {o}" for o in overlays]
     words += [f"--seed {seed}"] * (seed is not None) + [f"--out {out}"] * (out is not None)
     return " ".join([*words, *([f"--executor {executor}"] if executor != "ray" else []), "--resume"])
 
 
-def load_plan(file: Path, settings: tuple[str, ...], seed: int | None) -> tuple[Plan, str]:
+def load_plan(
+    file: Path,
+    settings: tuple[str, ...],
+    seed: int | None,
+    variant: str | None = None,
+    overlays: tuple[Path, ...] = (),
+) -> tuple[Plan, str]:
     """The plan of a spec or of a plan's JSON, and the resolved spec's text.
 
     Raises:
@@ -57,8 +84,8 @@ def load_plan(file: Path, settings: tuple[str, ...], seed: int | None) -> tuple[
     if file.suffix == ".json":
         from rlspec.compiler.stored import read_plan
 
-        if settings:
-            raise click.UsageError("--set works on a spec; a plan is already resolved")
+        if settings or variant is not None or overlays:
+            raise click.UsageError("--set, --variant and --with work on a spec; a plan is already resolved")
         plan = read_plan(file)
         if seed is not None:
             plan = plan.model_copy(update={"seed": seed})
@@ -66,7 +93,7 @@ def load_plan(file: Path, settings: tuple[str, ...], seed: int | None) -> tuple[
     from rlspec.cli.specs import sound
     from rlspec.compiler.resolved import resolved_text
 
-    found = sound(file, settings, seed)
+    found = sound(file, settings, seed, variant, overlays)
     assert found.plan is not None
     assert found.experiment is not None
     return found.plan, resolved_text(found.experiment, found.plan)

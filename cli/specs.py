@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from rlspec.compiler.check import Checked, check, settings_of
+from rlspec.compiler.check import Checked, check, check_whole, settings_of
 from rlspec.dsl.diagnostics import Diagnostic, SpecError, render
 from rlspec.dsl.parser import read
 
@@ -27,22 +27,43 @@ def pairs(settings: Sequence[str]) -> dict[str, str]:
     return out
 
 
-def checked(path: Path, settings: Sequence[str] = (), seed: int | None = None) -> Checked:
-    """Read and check a spec.
+def checked(
+    path: Path,
+    settings: Sequence[str] = (),
+    seed: int | None = None,
+    variant: str | None = None,
+    overlays: Sequence[Path] = (),
+) -> Checked:
+    """Read and check a spec, with one variant of it and with overlays.
 
     Raises:
-        SpecError: the file cannot be read, or a setting does not parse.
+        SpecError: a file cannot be read, or a setting does not parse.
     """
-    return check(read(path), settings_of(pairs(settings)), seed)
+    return check(read(path), settings_of(pairs(settings)), seed, variant, [read(o) for o in overlays])
 
 
-def sound(path: Path, settings: Sequence[str] = (), seed: int | None = None) -> Checked:
+def checked_whole(path: Path, settings: Sequence[str] = (), overlays: Sequence[Path] = ()) -> Checked:
+    """Read and check a spec with all its variants, claims and tests.
+
+    Raises:
+        SpecError: a file cannot be read, or a setting does not parse.
+    """
+    return check_whole(read(path), settings_of(pairs(settings)), [read(o) for o in overlays])
+
+
+def sound(
+    path: Path,
+    settings: Sequence[str] = (),
+    seed: int | None = None,
+    variant: str | None = None,
+    overlays: Sequence[Path] = (),
+) -> Checked:
     """A spec without errors; its warnings are printed.
 
     Raises:
         SpecError: every error and warning of the spec.
     """
-    found = checked(path, settings, seed)
+    found = checked(path, settings, seed, variant, overlays)
     if found.errors:
         raise SpecError([_placed(d, found) for d in found.diagnostics])
     for warning in found.diagnostics:

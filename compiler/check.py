@@ -1,15 +1,18 @@
 """Check and compile: the front door of the compiler.
 
 checked = check(read("quickstart.rlspec"))
-checked.diagnostics      # all of them, errors first found first
+checked.diagnostics      # all of them, in the order of the text
 checked.plan             # None when there is an error
+
+`check` looks at the experiment with one variant (or none); `check_whole` at all variants of the file as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from rlspec.compiler.compose import Composition, compose
 from rlspec.compiler.experiment import Experiment, resolve
 from rlspec.compiler.formulas import elaborate
 from rlspec.compiler.levels import Level
@@ -23,12 +26,14 @@ REQUIRED = ("policy", "env", "stage")
 
 @dataclass(slots=True)
 class Checked:
-    """What a check found. `plan` is there exactly when there is no error."""
+    """What a check found. `plan` is there exactly when there is no error. `composition` holds the file's variants,
+    claims and tests, and the states of the experiment from layer to layer."""
 
     source: Source
     diagnostics: list[Diagnostic]
     experiment: Experiment | None
     plan: Plan | None
+    composition: Composition
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -51,10 +56,18 @@ def settings_of(pairs: Mapping[str, str]) -> dict[str, tree.Expression]:
     return out
 
 
-def check(source: Source, settings: Mapping[str, tree.Expression] | None = None, seed: int | None = None) -> Checked:
-    """Parse, resolve, type and lower. Never raises for what the spec says; everything is in `diagnostics`."""
+def check(
+    source: Source,
+    settings: Mapping[str, tree.Expression] | None = None,
+    seed: int | None = None,
+    variant: str | None = None,
+    overlays: Sequence[Source] = (),
+) -> Checked:
+    """Parse, compose, resolve, type and lower. Never raises for what the spec says; everything is in `diagnostics`."""
     file, report = parser.parse(source)
-    experiment = resolve(file, report, settings) if not report or file.items else None
+    sound = not report or bool(file.items)
+    composition = compose(file, source, report, variant, overlays)
+    experiment = resolve(composition.file, report, settings) if sound else None
     plan = None
     if experiment is not None:
         if seed is not None:
@@ -67,7 +80,30 @@ def check(source: Source, settings: Mapping[str, tree.Expression] | None = None,
         if not any(d.severity == "error" for d in report):
             plan = lower(experiment, sources)
     report.sort(key=lambda d: d.span.start if d.span else -1)
-    return Checked(source, report, experiment, plan)
+    placed = [composition.placed(d) for d in report]
+    return Checked(source, placed, experiment, plan, composition)
+
+
+def check_whole(
+    source: Source, settings: Mapping[str, tree.Expression] | None = None, overlays: Sequence[Source] = ()
+) -> Checked:
+    """`check` of the experiment as it stands, with the diagnostics of all its variants: each one once, and with a note
+    that names the variant when only a variant has it. A signal that an ablation no longer reads is no news."""
+    found = check(source, settings, None, None, overlays)
+    seen = {_identity(d) for d in found.diagnostics}
+    for name in found.composition.variants:
+        for diagnostic in check(source, settings, None, name, overlays).diagnostics:
+            idle = diagnostic.code in ("RLC0503", "RLC0513") and diagnostic.severity == "warning"
+            if idle or _identity(diagnostic) in seen:
+                continue
+            seen.add(_identity(diagnostic))
+            found.diagnostics.append(replace(diagnostic, notes=(*diagnostic.notes, f"in variant `{name}`")))
+    found.diagnostics.sort(key=lambda d: d.span.start if d.span else -1)
+    return found
+
+
+def _identity(diagnostic: Diagnostic) -> tuple[str, int | None, str]:
+    return diagnostic.code, diagnostic.span.start if diagnostic.span else None, diagnostic.message
 
 
 def _complete(experiment: Experiment, report: list[Diagnostic]) -> None:

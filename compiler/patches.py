@@ -1,0 +1,301 @@
+"""Patches: what a variant or an overlay changes in the items of an experiment.
+
+A path is a kind, a label (which may be left out when there is one declaration of the kind), then fields. A patch gives
+a field, a formula or a setting another expression, merges a block into a declaration, or puts another component in its
+place, which keeps the wiring (`serves`, `on`, `on_failure`) that it does not write itself.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from rlspec.compiler.catalog import catalog
+from rlspec.compiler.catalog.base import Component, Struct
+from rlspec.compiler.components import struct_of
+from rlspec.compiler.elaborate import Failed
+from rlspec.compiler.experiment import FORMULAS, WIRING
+from rlspec.dsl import tree
+from rlspec.dsl.diagnostics import Diagnostic, near_name
+
+SETTINGS = ("title", "cites", "seed", "note", "credit")
+
+Body = tuple[tree.Item, ...]
+
+
+def names_of(node: tree.Expression) -> tuple[tree.Name, ...] | None:
+    """The words of `a.b.c`, or None when it is no dotted name."""
+    if isinstance(node, tree.Name):
+        return (node,)
+    if isinstance(node, tree.Member) and (inner := names_of(node.target)) is not None:
+        return (*inner, node.name)
+    return None
+
+
+def labels_and_env(head: tree.Head) -> tuple[tuple[tree.Name | tree.Text, ...], tree.Name | None]:
+    """The labels of a head, and the env of its `on`. Without a type before it, the grammar reads `on env` as labels."""
+    labels = head.labels
+    if head.on is None and len(labels) >= 2 and isinstance(labels[-2], tree.Name) and labels[-2].value == "on":
+        env = labels[-1]
+        if isinstance(env, tree.Name):
+            return labels[:-2], env
+    return labels, head.on
+
+
+def leaf_item(body: Body, path: Sequence[str]) -> tree.Item | None:
+    """The item that writes the field at a path, inside blocks and dotted heads alike; the last one where a block and a
+    dotted head both lead there."""
+    found = None
+    for item in body:
+        words = [n.value for n in item.head.path]
+        if words == list(path):
+            found = item
+        elif item.body is not None and words == list(path[: len(words)]):
+            found = leaf_item(item.body, path[len(words) :]) or found
+    return found
+
+
+def _with_leaf(body: Body, path: tuple[tree.Name, ...], new: tree.Item | None) -> tuple[Body, bool]:
+    """The body with the field at the path written by `new` in the old one's place (None: left out), and whether there
+    was an old one."""
+    wanted = [n.value for n in path]
+    out: list[tree.Item] = []
+    hit = False
+    for item in body:
+        words = [n.value for n in item.head.path]
+        if words == wanted:
+            if new is not None and not hit:
+                out.append(_headed(new, item.head.path))
+            hit = True
+            continue
+        if new is None and words[: len(wanted)] == wanted:  # `kl` also removes `kl.place = loss`
+            hit = True
+            continue
+        if item.body is not None and words == wanted[: len(words)]:
+            inner, inside = _with_leaf(item.body, path[len(words) :], new)
+            item, hit = dataclasses.replace(item, body=inner), hit or inside
+        out.append(item)
+    return tuple(out), hit
+
+
+def _headed(item: tree.Item, path: tuple[tree.Name, ...]) -> tree.Item:
+    return dataclasses.replace(item, head=dataclasses.replace(item.head, path=path))
+
+
+def _leaves(path: tuple[tree.Name, ...], item: tree.Item) -> Iterable[tuple[tuple[tree.Name, ...], tree.Item]]:
+    """The values that a patch writes, each with its path: blocks are taken apart."""
+    if item.body is None:
+        yield path, item
+    for inner in item.body or ():
+        yield from _leaves((*path, *inner.head.path), inner)
+
+
+class Patcher:
+    """Applies one layer to the items of an experiment."""
+
+    def __init__(self, name: str, body: Body, report: list[Diagnostic]) -> None:
+        self.name, self.body, self.report = name, list(body), report
+
+    def fail(self, code: str, message: str, span: tree.Span, label: str = "") -> Failed:
+        self.report.append(Diagnostic(code, message, span, label=label))
+        return Failed()
+
+    def unknown(self, message: str, span: tree.Span, word: str, known: Iterable[str]) -> Failed:
+        """RLC0111, with what was probably meant."""
+        known = sorted(set(known))
+        near = near_name(word, known)
+        hint = f"did you mean `{near}`?" if near else f"there is {', '.join(known)}" if known else ""
+        return self.fail("RLC0111", message, span, hint)
+
+    def applied(self, layer: tree.Item) -> Body:
+        """The experiment's items after the layer."""
+        for item in layer.body or ():
+            try:
+                self._item(item)
+            except Failed:
+                continue
+        return tuple(self.body)
+
+    def _item(self, item: tree.Item) -> None:
+        kind = item.head.path[0].value
+        if kind == "patch":
+            self._patch(item)
+        elif kind == "remove":
+            self._remove(item)
+        elif kind == "note":
+            self._note(item)
+        elif kind in catalog() or kind in FORMULAS or kind in ("param", "mix"):
+            self.body.append(item)  # a new declaration; a label that is taken is reported when it is resolved
+        else:
+            known = ["patch", "remove", "note", "param", "mix", *catalog(), *FORMULAS]
+            near = near_name(kind, known)
+            hint = (
+                f"did you mean `{near}`?" if near else "it holds `patch.path`, `remove = [path]`, `note`, declarations"
+            )
+            raise self.fail("RLC0102", f"unknown kind `{kind}` in {self.name}", item.head.path[0].span, hint)
+
+    def _note(self, item: tree.Item) -> None:
+        if not isinstance(item.value, tree.Text):
+            raise self.fail("RLC0201", "`note` is a text in quotes", item.span)
+        text = dataclasses.replace(item.value, value=f"{self.name}: {item.value.value}")
+        self._replace_setting("note", dataclasses.replace(item, value=text))
+
+    def _replace_setting(self, kind: str, item: tree.Item) -> None:
+        places = [n for n, i in enumerate(self.body) if i.head.path[0].value == kind]
+        if places:
+            self.body[places[0]] = item
+        else:
+            self.body.append(item)
+
+    # ---------------------------------------------------------------------------------------------------- finding
+
+    def _kinds(self) -> set[str]:
+        return {i.head.path[0].value for i in self.body} | {"seed", "title"}
+
+    def _find(self, names: tuple[tree.Name, ...], on: tree.Name | None) -> tuple[list[int], tuple[tree.Name, ...]]:
+        """Where the declarations of a path stand (several only for formulas of several environments), and what is left
+        of the path. The label may be left out when there is one declaration of the kind."""
+        kind = names[0].value
+        places = [n for n, i in enumerate(self.body) if i.head.path[0].value == kind and i.head.labels]
+        if not places:
+            raise self.unknown(f"there is no {kind} to change", names[0].span, kind, self._kinds())
+        labels = [self.body[n].head.labels[0].value for n in places]
+        word = names[1].value if len(names) > 1 else ""
+        if word in labels:
+            here, rest = [n for n, label in zip(places, labels, strict=True) if label == word], names[2:]
+        elif len(places) == 1 and kind not in (*FORMULAS, "param") and (not word or word in self._fields(places[0])):
+            here, rest = places, names[1:]
+        elif not word:
+            listed = ", ".join(f"`{kind}.{label}`" for label in dict.fromkeys(labels))
+            raise self.fail("RLC0111", f"which {kind}?", names[0].span, listed)
+        else:
+            known = [*labels, *(self._fields(places[0]) if len(places) == 1 else ())]
+            raise self.unknown(f"there is no {kind} `{word}`", names[1].span, word, known)
+        if on is not None:
+            envs = [head_on.value for n in here if (head_on := self.body[n].head.on) is not None]
+            here = [n for n in here if (head_on := self.body[n].head.on) is not None and head_on.value == on.value]
+            if not here:
+                raise self.unknown(f"there is no {kind} `{word}` on `{on.value}`", on.span, on.value, envs)
+        return here, rest
+
+    def _schema(self, place: int) -> type[Component] | None:
+        """The component of a declaration; None where its name is wrong, which the resolver reports."""
+        head = self.body[place].head
+        if head.type is None or not isinstance(head.type.base, tree.Name):
+            return None
+        return catalog().get(head.path[0].value, {}).get(head.type.base.value)
+
+    def _fields(self, place: int) -> list[str]:
+        item = self.body[place]
+        if item.head.path[0].value == "mix":
+            return [i.head.path[0].value for i in item.body or ()]
+        schema = self._schema(place)
+        return [*schema.model_fields, *WIRING.get(item.head.path[0].value, {})] if schema else []
+
+    def _field_exists(self, place: int, path: tuple[tree.Name, ...]) -> None:
+        """Raises Failed after reporting where a path leaves the schema."""
+        kind = self.body[place].head.path[0].value
+        owner: type[Struct] | None = self._schema(place)
+        if kind == "mix" or owner is None or path[0].value in WIRING.get(kind, {}):
+            return
+        for name in path:
+            what = getattr(owner, "NAME", owner.__name__.lower()) if owner else ""
+            if owner is None:
+                raise self.fail("RLC0111", f"`{name.value}`: what stands before it has no fields", name.span)
+            info = owner.model_fields.get(name.value)
+            if info is None:
+                fields = self._fields(place) if name is path[0] else owner.model_fields
+                raise self.unknown(f"`{what}` has no field `{name.value}`", name.span, name.value, fields)
+            owner = struct_of(info.annotation)
+
+    # ---------------------------------------------------------------------------------------------------- changing
+
+    def _patch(self, item: tree.Item) -> None:
+        head, names = item.head, item.head.path[1:]
+        labels, on = labels_and_env(head)
+        if labels or head.parameters is not None or head.extends is not None:
+            raise self.fail("RLC0111", "a patch is `patch.path` with a type, `on`, and what it is set to", head.span)
+        if not names:
+            raise self.fail("RLC0111", "a patch names what it changes", head.span, "write `patch.stage.train.lr = ...`")
+        kind = names[0].value
+        if kind in SETTINGS:
+            if len(names) > 1 or item.value is None:
+                raise self.fail("RLC0207", f"`{kind}` takes a value: `patch.{kind} = ...`", head.span)
+            self._replace_setting(kind, _headed(item, names))
+            return
+        if kind not in catalog() and kind not in (*FORMULAS, "param", "mix"):
+            raise self.unknown(f"there is nothing called `{kind}`", names[0].span, kind, self._kinds())
+        places, rest = self._find(names, on)
+        if kind in FORMULAS or kind == "param":
+            self._formula(item, places, rest)
+        else:
+            self._declaration(item, places[0], rest)
+
+    def _formula(self, item: tree.Item, places: list[int], rest: tuple[tree.Name, ...]) -> None:
+        if rest:
+            raise self.fail("RLC0111", f"a formula has no part `{rest[0].value}`", rest[0].span)
+        if len(places) > 1:
+            envs = [o.value for n in places if (o := self.body[n].head.on) is not None]
+            listed = " or ".join(f"`on {env}`" for env in envs)
+            raise self.fail("RLC0111", "there are several formulas of that name", item.head.span, f"add {listed}")
+        if item.value is None:
+            raise self.fail("RLC0207", "a formula takes an expression: `patch.reward.R = ...`", item.head.span)
+        old = self.body[places[0]]
+        head = dataclasses.replace(old.head, type=item.head.type or old.head.type, span=item.head.span)
+        self.body[places[0]] = dataclasses.replace(item, head=head)
+
+    def _declaration(self, item: tree.Item, place: int, rest: tuple[tree.Name, ...]) -> None:
+        old = self.body[place]
+        if item.head.type is not None:
+            if rest or item.body is None:
+                raise self.fail("RLC0207", "another component takes a block: `: name { ... }`", item.head.span)
+            written = {i.head.path[0].value for i in item.body}
+            wires = WIRING.get(old.head.path[0].value, {})
+            kept = [i for i in old.body or () if (w := i.head.path[0].value) in wires and w not in written]
+            head = dataclasses.replace(old.head, type=item.head.type, span=item.head.span)
+            self.body[place] = dataclasses.replace(item, head=head, body=(*item.body, *kept))
+            return
+        if not rest and item.body is None:
+            raise self.fail("RLC0207", "a declaration takes a block, or name a field of it", item.head.span)
+        for path, leaf in _leaves(rest, item):
+            try:
+                self._field_exists(place, path)
+            except Failed:
+                continue
+            body, hit = _with_leaf(self.body[place].body or (), path, leaf)
+            if not hit:
+                body = (*body, _headed(leaf, path))
+            self.body[place] = dataclasses.replace(self.body[place], body=body)
+
+    def _remove(self, item: tree.Item) -> None:
+        listed = item.value.items if isinstance(item.value, tree.ListOf) else (item.value,)
+        for entry in listed:
+            names = names_of(entry) if entry is not None else None
+            if names is None:
+                span = entry.span if entry is not None else item.head.span
+                self.report.append(Diagnostic("RLC0201", "a path was expected", span, label="e.g. `stage.coldstart`"))
+                continue
+            try:
+                self._remove_path(names)
+            except Failed:
+                continue
+
+    def _remove_path(self, names: tuple[tree.Name, ...]) -> None:
+        kind = names[0].value
+        if len(names) == 1 and kind in ("note", "title", "cites", "seed", "mix"):
+            rest: tuple[tree.Name, ...] = ()
+            places = [n for n, i in enumerate(self.body) if i.head.path[0].value == kind]
+            if not places:
+                raise self.unknown(f"there is no `{kind}` to remove", names[0].span, kind, self._kinds())
+        else:
+            places, rest = self._find(names, None)
+        if not rest:
+            for place in reversed(places):
+                del self.body[place]
+            return
+        self._field_exists(places[0], rest)
+        body, hit = _with_leaf(self.body[places[0]].body or (), rest, None)
+        if not hit:
+            word = ".".join(n.value for n in names)
+            raise self.fail("RLC0111", f"`{word}` is not written, so there is nothing to remove", rest[0].span)
+        self.body[places[0]] = dataclasses.replace(self.body[places[0]], body=body)
