@@ -20,6 +20,7 @@ from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Static, Symbol
 from rlspec.dsl import tree
+from rlspec.dsl.codes import CODES
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 
@@ -237,7 +238,8 @@ class Reader:
                 )
         else:
             reason = str(context.get("error", problem["msg"]))
-            self.report.append(Diagnostic("RLC0505", f"`{leaf}`: {reason}", span))
+            code = problem["type"] if problem["type"] in CODES else "RLC0505"  # a schema may name a code of its own
+            self.report.append(Diagnostic(code, f"`{leaf}`: {reason}", span))
 
 
 def struct_of(annotation: Any) -> type[Struct] | None:

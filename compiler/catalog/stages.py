@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.catalog.shop import Demonstrators
@@ -204,5 +205,6 @@ class Evaluate(Component):
     @model_validator(mode="after")
     def _enough_trials(self) -> Self:
         if self.pass_at and max(self.pass_at) > self.trials:
-            raise ValueError(f"pass^{max(self.pass_at)} needs as many trials, trials = {self.trials}")
+            raise PydanticCustomError("RLC0514", "pass^{k} needs as many trials, trials = {trials}",
+                                      {"k": max(self.pass_at), "trials": self.trials})  # fmt: skip
         return self

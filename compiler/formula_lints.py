@@ -1,0 +1,171 @@
+"""Lints over reward and advantage: read off the program, where every choice that libraries hide is an attribute.
+
+They share the rules of `rlspec.compiler.lints`, which calls them for each environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from rlspec.compiler.catalog.papers import LlmJudge
+from rlspec.compiler.catalog.shop import OracleJudge
+from rlspec.compiler.catalog.stages import Grpo
+from rlspec.compiler.experiment import Experiment, Formula
+from rlspec.compiler.formulas import Formulas, elaborate, measure_type
+from rlspec.compiler.levels import Level
+from rlspec.compiler.program import Step
+from rlspec.compiler.ranges import Range, number_text
+from rlspec.dsl import tree
+from rlspec.dsl.diagnostics import Diagnostic
+
+STATE_MATCHES = ("verified", "db_hash")
+TEXT_MATCHES = ("outputs_said",)
+
+
+class Scored:
+    """One environment's formulas, with what they read."""
+
+    def __init__(self, experiment: Experiment, source: Formulas) -> None:
+        self.experiment, self.source = experiment, source
+        self.steps = source.program.steps
+        self.measures = {s.name: s.measure for s in source.signals}
+
+    def formula(self, kind: str, name: str) -> Formula | None:
+        """The declaration of a reward or advantage of this environment."""
+        found = [f for f in self.experiment.formulas if (f.kind, f.name) == (kind, name)]
+        return next((f for f in found if f.on in (self.source.env, None)), None)
+
+    def span(self, kind: str, name: str) -> tree.Span:
+        """Where its expression stands."""
+        found = self.formula(kind, name)
+        return found.expression.span if found else self.experiment.item.head.span
+
+    @property
+    def advantage(self) -> tree.Span:
+        return self.span("advantage", self.source.advantage)
+
+    @property
+    def reward(self) -> tree.Span:
+        return self.span("reward", self.source.reward)
+
+    def reached(self, output: str, through: Callable[[Step], bool] = lambda _: True) -> list[Step]:
+        """The steps that an output depends on; what lies behind a step that `through` refuses is left out."""
+        seen: set[int] = set()
+        stack = [self.source.program.outputs[output]]
+        while stack:
+            at = stack.pop()
+            if at not in seen and through(self.steps[at]):
+                seen.add(at)
+                stack.extend(self.steps[at].args)
+        return [self.steps[at] for at in sorted(seen)]
+
+    def read(self, steps: list[Step]) -> set[str]:
+        """`label.measure` of every signal among the steps; the policy's own KL is not one."""
+        names = {self.measures.get(s.attrs["name"], "") for s in steps if s.op == "input"}
+        return {m for m in names if m and not m.startswith("policy.")}
+
+    def groups(self) -> list[int]:
+        """The group sizes of the training stages."""
+        made = [d.component for d in self.experiment.of("stage").values()]
+        return [c.group for c in made if isinstance(c, Grpo)]
+
+
+def _judge_per_turn(scored: Scored) -> Iterator[Diagnostic]:
+    def keeps_turns(step: Step) -> bool:
+        return step.op != "reduce" or step.level in ("turn", "token")
+
+    source = scored.source
+    if source.advantage_level < Level.TURN:
+        return
+    for measure in sorted(scored.read(scored.reached(source.advantage, keeps_turns))):
+        label, _, name = measure.partition(".")
+        judge = scored.experiment.of("judge").get(label)
+        made = judge.component if judge else None
+        noisy = isinstance(made, LlmJudge) or (isinstance(made, OracleJudge) and made.flip + made.cascade > 0)
+        if judge is not None and noisy and measure_type(judge.schema.MEASURES[name]).level >= Level.TURN:
+            yield Diagnostic("RLC0506", f"the verdicts of `{label}` reach single turns, with their errors",
+                             scored.advantage, "warning",
+                             "collapse them in the reward: any, sum, mean (... over turn)",
+                             ("TARL (arXiv:2509.14480) reports that this diverges, and that one number per trajectory "
+                              "does not",))  # fmt: skip
+
+
+def _groups_of_two(scored: Scored) -> Iterator[Diagnostic]:
+    steps = scored.reached(scored.source.advantage)
+    grouped = any(s.op == "normalise" and s.attrs["fn"] == "zscore" and s.attrs["axes"] == ["traj"] for s in steps)
+    if grouped and 2 in scored.groups():
+        yield Diagnostic("RLC0509", "in a group of two every z-score is the same number: how far the rewards lie apart "
+                         "is lost", scored.advantage, "warning", "use larger groups, or `center`")  # fmt: skip
+
+
+def _text_beside_state(scored: Scored) -> Iterator[Diagnostic]:
+    names = {m.partition(".")[2] for m in scored.read(scored.reached(scored.source.reward))}
+    texts = [t for t in TEXT_MATCHES if t in names]
+    if texts and names & set(STATE_MATCHES):
+        yield Diagnostic("RLC0510", f"`{texts[0]}` compares texts, beside a match of the final state",
+                         scored.reward, "warning", "reward the state alone",
+                         ("MUA-RL (arXiv:2508.18669) leaves the text out: it pays for wording",))  # fmt: skip
+
+
+def _failure_above_success(scored: Scored) -> Iterator[Diagnostic]:
+    """The reward's range with the outcome held at 0, and at 1, from two further elaborations."""
+    outcome = next((n for n, m in scored.measures.items() if m == f"{scored.source.env}.verified"), None)
+    formula = scored.formula("signal", outcome) if outcome else None
+    reward = scored.formula("reward", scored.source.reward)
+    if formula is None or reward is None or len(scored.read(scored.reached(scored.source.reward))) < 2:
+        return
+    failed, solved = (_held(scored, formula, value) for value in (0.0, 1.0))
+    if failed is None or solved is None or failed.high <= solved.low + 1e-9:
+        return
+    yield Diagnostic("RLC0520", f"a failed trajectory can earn {number_text(round(failed.high, 6))}, a solved one as "
+                     f"little as {number_text(round(solved.low, 6))}", scored.reward, "warning",
+                     f"let `{formula.name}` outweigh the other terms")  # fmt: skip
+
+
+def _held(scored: Scored, signal: Formula, value: float) -> Range | None:
+    """The reward's range where the signal has this value; None where it is not a reward per trajectory."""
+    span = signal.expression.span
+    fixed = dataclasses.replace(signal, kind="let", expression=tree.Number(value, "", True, number_text(value), span))
+    formulas = [fixed if f is signal else f for f in scored.experiment.formulas]
+    env = scored.source.env
+    again = elaborate(dataclasses.replace(scored.experiment, formulas=formulas), [])
+    text = next((f.ranges[scored.source.reward] for f in again if f.env == env), None)
+    found = measure_type(text) if text else None
+    return found.range if found and found.level is Level.TRAJ else None
+
+
+def _no_baseline(scored: Scored) -> Iterator[Diagnostic]:
+    for step in scored.reached(scored.source.advantage):
+        across = step.op == "reduce" and {"traj", "group"} & set(step.attrs["axes"])
+        if across or step.op in ("normalise", "gae"):
+            return
+    if scored.groups():
+        yield Diagnostic("RLC0522", "the advantage compares a trajectory with no other: it has no baseline",
+                         scored.advantage, "warning", "e.g. `std.grpo(R)` or `std.rloo(R)`")  # fmt: skip
+
+
+def _judged_alone(scored: Scored) -> Iterator[Diagnostic]:
+    read = scored.read(scored.reached(scored.source.advantage))
+    judges = scored.experiment.of("judge")
+    if read and all(m.partition(".")[0] in judges for m in read):
+        yield Diagnostic("RLC0528", "only a judge decides: nothing that the environment verifies reaches the advantage",
+                         scored.reward, "warning", "add the outcome, e.g. `env.verified`")  # fmt: skip
+
+
+def _raw_singleton(scored: Scored) -> Iterator[Diagnostic]:
+    steps = scored.reached(scored.source.advantage)
+    if any(s.op == "normalise" and s.attrs.get("singleton") == "raw" for s in steps):
+        yield Diagnostic("RLC0902", "a trajectory that is left alone in its group gets its raw reward as advantage",
+                         scored.advantage, "note", "`singleton = zero` gives it no say")  # fmt: skip
+
+
+FORMULA_LINTS: tuple[Callable[[Scored], Iterator[Diagnostic]], ...] = (
+    _judge_per_turn,
+    _groups_of_two,
+    _text_beside_state,
+    _failure_above_success,
+    _no_baseline,
+    _judged_alone,
+    _raw_singleton,
+)
