@@ -12,14 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rlspec.compiler.claims import Claims, claims_of
 from rlspec.compiler.compose import Composition, compose
 from rlspec.compiler.experiment import Experiment, resolve
 from rlspec.compiler.formulas import elaborate
 from rlspec.compiler.levels import Level
+from rlspec.compiler.lints import lint
 from rlspec.compiler.lower import lower
 from rlspec.compiler.plan import Plan
 from rlspec.dsl import parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
+from rlspec.dsl.fixes import offered
 
 REQUIRED = ("policy", "env", "stage")
 
@@ -34,6 +37,7 @@ class Checked:
     experiment: Experiment | None
     plan: Plan | None
     composition: Composition
+    claims: Claims
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -79,9 +83,13 @@ def check(
             _credit(experiment, [s.advantage for s in sources], [s.advantage_level for s in sources], report)
         if not any(d.severity == "error" for d in report):
             plan = lower(experiment, sources)
+            lint(experiment, sources, report)
+    claims = claims_of(composition.claims, report)
+    if any(d.severity == "error" for d in report):
+        plan = None
     report.sort(key=lambda d: d.span.start if d.span else -1)
-    placed = [composition.placed(d) for d in report]
-    return Checked(source, placed, experiment, plan, composition)
+    placed = offered([composition.placed(d) for d in report], source)
+    return Checked(source, placed, experiment, plan, composition, claims)
 
 
 def check_whole(
