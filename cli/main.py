@@ -10,6 +10,11 @@ COMMANDS = {
     "compile": ("rlspec.cli.compile", "Lower a spec to a plan; print its graph, ranges and budget."),
     "run": ("rlspec.cli.run", "Train: run a spec or a plan."),
     "show": ("rlspec.cli.show", "Show a run: metrics, learning curve, trajectories turn by turn."),
+    "fmt": ("rlspec.cli.fmt", "Lay specs out in their canonical form; keep every comment and the meaning."),
+    "lsp": ("rlspec.cli.lsp", "Serve the language to an editor, over standard input and output."),
+    "diff": ("rlspec.cli.diff", "Say how one experiment differs from another."),
+    "compare": ("rlspec.cli.compare", "Put experiments side by side, by role."),
+    "digest": ("rlspec.cli.digest", "Print the digests of text, syntax, value and graph."),
     "explain": ("rlspec.cli.explain", "Explain a diagnostic code."),
 }
 
