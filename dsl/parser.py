@@ -8,6 +8,7 @@ runs the LALR tables over the result and goes on after errors. At most one error
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,16 @@ def read(path: str | Path) -> Source:
 
 def parse(source: Source) -> tuple[File, list[Diagnostic]]:
     """The tree of all sound items of a file, and its syntax errors in the order of the text. Never raises."""
-    items, comments, diagnostics = _run(source, "file")
-    return File(tuple(items or ()), comments), diagnostics
+    file, diagnostics = _parsed(source.path, source.text)
+    return file, list(diagnostics)
+
+
+@lru_cache(maxsize=8)
+def _parsed(path: str, text: str) -> tuple[File, tuple[Diagnostic, ...]]:
+    """Trees cannot be changed, so one text is read once: a check looks at a file again for each of its variants, an
+    editor for each question about it."""
+    items, comments, diagnostics = _run(Source(path, text), "file")
+    return File(tuple(items or ()), comments), tuple(diagnostics)
 
 
 def parse_expression(source: Source) -> tuple[Expression | None, list[Diagnostic]]:

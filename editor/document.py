@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from rlspec.compiler.check import check
+from rlspec.compiler.check import check, check_whole
 from rlspec.compiler.experiment import Experiment
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, Source
@@ -72,10 +72,27 @@ class Document:
             self.trouble = f"the check broke off: {type(error).__name__}: {error}"
         return self.parsed[1], None
 
+    def _here(self, diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+        return [d for d in diagnostics if d.source is None or d.source.path == self.path]
+
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """Everything that `rlc check` says of this text; only those that stand in it."""
-        return [d for d in self._checked[0] if d.source is None or d.source.path == self.path]
+        """What is wrong with the experiment as it stands, without its variants; only what stands in this text."""
+        return self._here(self._checked[0])
+
+    @cached_property
+    def whole(self) -> list[Diagnostic]:
+        """Everything that `rlc check` says of this text: also what is wrong with a variant only."""
+        if self.experiment is None:
+            return self.diagnostics
+        try:
+            with deadline(LIMIT):
+                return self._here(check_whole(self.source).diagnostics)
+        except TooSlow as slow:
+            self.trouble = f"the check of the variants was given up: {slow}"
+        except Exception as error:  # a defect of the checker, as above
+            self.trouble = f"the check of the variants broke off: {type(error).__name__}: {error}"
+        return self.diagnostics
 
     @property
     def experiment(self) -> Experiment | None:

@@ -33,7 +33,7 @@ class Facts:
     """The derived types of one document's formulas."""
 
     def __init__(self, document: Document) -> None:
-        self.sources: dict[str, formulas._Source] = {}
+        self.sources: dict[str, formulas.EnvFormulas] = {}
         self.values: dict[tuple[str, int], Value] = {}
         experiment = document.experiment
         if experiment is None:
@@ -42,7 +42,7 @@ class Facts:
             with deadline(LIMIT):
                 for env, declared in experiment.of("env").items():
                     report: list[Diagnostic] = []
-                    self.sources[env] = formulas._Source(experiment, declared, report)
+                    self.sources[env] = formulas.EnvFormulas(experiment, declared, report)
                     self._elaborate(env)
         except (TooSlow, RecursionError):  # an editor goes without these rather than wait
             self.values.clear()

@@ -119,3 +119,11 @@ experiment e {
   stage train : grpo { tasks_per_step = 16tasks  group = 8trajs  steps = 200steps }
 }
 """
+
+
+def test_what_is_wrong_with_a_variant_only_is_in_the_whole() -> None:
+    text = TEXT.rstrip().removesuffix("}") + "  variant odd { patch.stage.train.groop = 4 }\n}\n"
+    document = Document(text)
+    assert document.diagnostics == []
+    assert document.whole != []
+    assert document.trouble == ""
