@@ -305,7 +305,9 @@ def _axis_function(name: str) -> Function:
         level = BY_LABEL.get(label)
         allowed = (Level.TURN, Level.TOKEN) if name == "index" else tuple(AXES)
         if level not in allowed:
-            raise e.fail("RLC0302", f"`{name}` knows no axis `{label}`", node.arguments[0].span)
+            near = near_name(label, [AXES[a] for a in allowed])
+            hint = f"did you mean `{near}`?" if near else ""
+            raise e.fail("RLC0302", f"`{name}` knows no axis `{label}`", node.arguments[0].span, hint)
         own = level if name == "index" else Level(level - 1)
         step = e.builder.apply(name, level=own, axis=label)
         low = 0.0 if name == "index" else 1.0

@@ -15,6 +15,7 @@ from rlspec.dsl.diagnostics import Diagnostic, Fix, Source
 from rlspec.dsl.tree import Span
 
 _NEAR = re.compile(r"did you mean `([^`]+)`\?")
+_QUOTED = re.compile(r"`([^`]+)`")
 SHORTEST_WORD = 4  # of shorter words, one slip leads to too many others
 
 
@@ -46,14 +47,13 @@ def _offered(diagnostic: Diagnostic, source: Source) -> Diagnostic:
     if diagnostic.fix is not None or diagnostic.span is None or near is None or diagnostic.severity != "error":
         return diagnostic
     span, meant = diagnostic.span, near[1]
-    written = source.text[span.start : span.stop]
-    at = span.start
-    if "." in written and "." not in meant:  # `env.verifed`, of which only the last word is wrong
-        at += written.rindex(".") + 1
-        written = source.text[at : span.stop]
-    if f"`{written}`" not in diagnostic.message or not slip(written, meant):
-        return diagnostic
-    return replace(diagnostic, fix=Fix(Span(at, span.stop), meant))
+    for written in _QUOTED.findall(diagnostic.message):
+        word = re.compile(rf"(?<!\w){re.escape(written)}(?!\w)")
+        places = [m.start() for m in word.finditer(source.text[span.start : span.stop])]
+        if len(places) == 1 and slip(written, meant):
+            at = span.start + places[0]
+            return replace(diagnostic, fix=Fix(Span(at, at + len(written)), meant))
+    return diagnostic
 
 
 def applied(text: str, fixes: Iterable[Fix]) -> tuple[str, int]:
@@ -65,3 +65,9 @@ def applied(text: str, fixes: Iterable[Fix]) -> tuple[str, int]:
     for fix in reversed(chosen):
         text = text[: fix.span.start] + fix.text + text[fix.span.stop :]
     return text, len(chosen)
+
+
+def cured(fixed: Iterable[Diagnostic], remaining: Iterable[Diagnostic]) -> bool:
+    """Whether none of the mistakes that were fixed is still reported. Others may have come to light."""
+    left = {(d.code, d.message) for d in remaining}
+    return not any((d.code, d.message) in left for d in fixed)
