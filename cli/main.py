@@ -8,9 +8,12 @@ import sys
 COMMANDS = {
     "check": ("rlspec.cli.check", "Say everything that is wrong with specs."),
     "compile": ("rlspec.cli.compile", "Lower a spec to a plan; print its graph, ranges and budget."),
+    "eval": ("rlspec.cli.eval", "Type, range and value of an expression in a spec."),
+    "test": ("rlspec.cli.test", "Score the literal trajectories of a spec's tests."),
     "run": ("rlspec.cli.run", "Train: run a spec or a plan."),
     "show": ("rlspec.cli.show", "Show a run: metrics, learning curve, trajectories turn by turn."),
     "fmt": ("rlspec.cli.fmt", "Lay specs out in their canonical form; keep every comment and the meaning."),
+    "git": ("rlspec.cli.git", "Teach git to show specs by what they mean."),
     "lsp": ("rlspec.cli.lsp", "Serve the language to an editor, over standard input and output."),
     "diff": ("rlspec.cli.diff", "Say how one experiment differs from another."),
     "compare": ("rlspec.cli.compare", "Put experiments side by side, by role."),

@@ -57,8 +57,9 @@ def sound(
     seed: int | None = None,
     variant: str | None = None,
     overlays: Sequence[Path] = (),
+    quiet: bool = False,
 ) -> Checked:
-    """A spec without errors; its warnings are printed.
+    """A spec without errors; its warnings are printed, unless `quiet`.
 
     Raises:
         SpecError: every error and warning of the spec.
@@ -66,7 +67,7 @@ def sound(
     found = checked(path, settings, seed, variant, overlays)
     if found.errors:
         raise SpecError([_placed(d, found) for d in found.diagnostics])
-    for warning in found.diagnostics:
+    for warning in () if quiet else found.diagnostics:
         click.echo(render(warning, found.source), err=True)
     return found
 

@@ -20,8 +20,9 @@ from rlspec.compiler.levels import Level
 from rlspec.compiler.lints import lint
 from rlspec.compiler.lower import lower
 from rlspec.compiler.plan import Plan
+from rlspec.compiler.spectest import Case, Verdict, cases_of, run_case
 from rlspec.dsl import parser, tree
-from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
+from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 from rlspec.dsl.fixes import offered
 
 REQUIRED = ("policy", "env", "stage")
@@ -38,6 +39,7 @@ class Checked:
     plan: Plan | None
     composition: Composition
     claims: Claims
+    cases: list[Case]
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -85,22 +87,26 @@ def check(
             plan = lower(experiment, sources)
             lint(experiment, sources, report)
     claims = claims_of(composition.claims, report)
+    cases = cases_of(composition.tests, report)
     if any(d.severity == "error" for d in report):
         plan = None
     report.sort(key=lambda d: d.span.start if d.span else -1)
     placed = offered([composition.placed(d) for d in report], source)
-    return Checked(source, placed, experiment, plan, composition, claims)
+    return Checked(source, placed, experiment, plan, composition, claims, cases)
 
 
 def check_whole(
     source: Source, settings: Mapping[str, tree.Expression] | None = None, overlays: Sequence[Source] = ()
 ) -> Checked:
     """`check` of the experiment as it stands, with the diagnostics of all its variants: each one once, and with a note
-    that names the variant when only a variant has it. A signal that an ablation no longer reads is no news."""
+    that names the variant when only a variant has it. A signal that an ablation no longer reads is no news. Mistakes in
+    tests are reported; whether their expectations hold is for `run_tests` to say."""
     found = check(source, settings, None, None, overlays)
+    variants = {name: check(source, settings, None, name, overlays) for name in found.composition.variants}
+    found.diagnostics += [d for d in run_tests(found, variants)[1] if d not in found.diagnostics]
     seen = {_identity(d) for d in found.diagnostics}
-    for name in found.composition.variants:
-        for diagnostic in check(source, settings, None, name, overlays).diagnostics:
+    for name, varied in variants.items():
+        for diagnostic in varied.diagnostics:
             idle = diagnostic.code in ("RLC0503", "RLC0513") and diagnostic.severity == "warning"
             if idle or _identity(diagnostic) in seen:
                 continue
@@ -108,6 +114,26 @@ def check_whole(
             found.diagnostics.append(replace(diagnostic, notes=(*diagnostic.notes, f"in variant `{name}`")))
     found.diagnostics.sort(key=lambda d: d.span.start if d.span else -1)
     return found
+
+
+def run_tests(found: Checked, variants: Mapping[str, Checked] | None = None) -> tuple[list[Verdict], list[Diagnostic]]:
+    """Score the tests of a spec that is without errors; a test of a variant (`variant = name`) needs that variant's
+    check. Returns the verdicts, and the mistakes in the tests."""
+    verdicts: list[Verdict] = []
+    report: list[Diagnostic] = []
+    for case in found.cases:
+        subject = found
+        if case.variant is not None:
+            name = case.variant.value
+            if variants is None or name not in variants:
+                near = near_name(name, found.composition.variants)
+                hint = f"did you mean `{near}`?" if near else ""
+                report.append(Diagnostic("RLC0101", f"there is no variant `{name}`", case.variant.span, label=hint))
+                continue
+            subject = variants[name]
+        if subject.experiment is not None and subject.plan is not None:
+            verdicts += run_case(subject.experiment, case, report)
+    return verdicts, [found.composition.placed(d) for d in report]
 
 
 def _identity(diagnostic: Diagnostic) -> tuple[str, int | None, str]:

@@ -94,10 +94,10 @@ def compose(
             report.append(Diagnostic("RLC0207", f"`{kind}` takes a block: `{{ ... }}`", item.head.span))
         elif kind == "claims":
             out.claims.append(item)
-        elif len(item.head.labels) != 1:
-            report.append(Diagnostic("RLC0108", f"a {kind} needs one name", item.head.span))
         elif kind == "test":
             out.tests.append(item)
+        elif len(item.head.labels) != 1:
+            report.append(Diagnostic("RLC0108", "a variant needs one name", item.head.span))
         elif (name := item.head.labels[0].value) in out.variants:
             report.append(Diagnostic("RLC0105", f"variant `{name}` is declared twice", item.head.span))
         else:

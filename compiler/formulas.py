@@ -51,7 +51,7 @@ def measure_type(text: str) -> Type:
     return found
 
 
-class _Source:
+class EnvFormulas:
     """Elaborates the formulas of one environment."""
 
     def __init__(self, experiment: Experiment, env: Declared, report: list[Diagnostic]) -> None:
@@ -125,13 +125,13 @@ class _Source:
         """`env.verified`, `turns.score`: a measure read directly."""
         part = self._part(target)
         if part is None:
-            near = near_name(target, ["env", "user", *(p.label for p in self._parts())])
+            near = near_name(target, ["env", "user", *(p.label for p in self.parts())])
             if near and near != target:
                 raise self.elaborator.fail("RLC0101", f"unknown name `{target}`", span, f"did you mean `{near}`?")
             return None
         return self._input(f"{part.label}_{name}", part, name, span)
 
-    def _parts(self) -> list[Declared]:
+    def parts(self) -> list[Declared]:
         return [self.env, *self.users, *self.judges]
 
     def _part(self, target: str) -> Declared | None:
@@ -139,7 +139,7 @@ class _Source:
             return self.env
         if target == "user":
             return self.users[0] if self.users else None
-        return next((p for p in self._parts() if p.label == target), None)
+        return next((p for p in self.parts() if p.label == target), None)
 
     def _input(self, name: str, part: Declared, measure: str, span: tree.Span, declared: Type | None = None) -> Value:
         known = part.schema.MEASURES
@@ -188,7 +188,7 @@ class _Source:
             )
         part = self._part(node.target.value)
         if part is None:
-            known = ["env", "user", *(p.label for p in self._parts())]
+            known = ["env", "user", *(p.label for p in self.parts())]
             near = near_name(node.target.value, known)
             raise self.elaborator.fail(
                 "RLC0101",
@@ -280,6 +280,9 @@ class _Source:
             )
 
 
+_Source = EnvFormulas  # its name until the editor's modules have the new one
+
+
 def _reach(value: Value) -> str:
     kind = value.base if value.base in NUMERIC else "real"
     known = value.range if value.range != Range() else None
@@ -293,7 +296,7 @@ def elaborate(experiment: Experiment, report: list[Diagnostic]) -> list[Formulas
     out = []
     for env in experiment.of("env").values():
         own: list[Diagnostic] = []
-        source = _Source(experiment, env, own)
+        source = EnvFormulas(experiment, env, own)
         found = source.build()
         used |= {id(f) for f in source.formulas if f.name in source.used}
         for diagnostic in own:  # a formula shared by several environments is wrong once

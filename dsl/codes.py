@@ -93,8 +93,10 @@ CODES: dict[str, str] = {
     "RLC0708": "the run failed",
     "RLC0709": "the cold start failed its own criterion",
     "RLC0710": "the machine lacks what the plan asks for",
-    # 08 claims
+    # 08 claims and tests
     "RLC0801": "a claim does not add up",
+    "RLC0802": "an expectation of a test does not hold",
+    "RLC0803": "the given values of a test do not fit together",
     # 09 style
     "RLC0901": "numbers of a paper's spec that do not say where they come from",
     "RLC0902": "a trajectory left alone keeps its raw reward",
