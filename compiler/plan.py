@@ -161,11 +161,13 @@ class Plan(_Part):
 
     @property
     def digest(self) -> str:
-        """`g1:` and 64 hex digits of SHA-256 over the canonical JSON, without title, notes, and deadlines."""
+        """`p1:` and 64 hex digits of SHA-256 over the canonical JSON, without title, notes, and deadlines. It
+        identifies a run, so placement counts: another number of workers gives other last bits. What two experiments
+        share wherever they run is `rlspec.compiler.digests.graph_digest`."""
         body = self.model_dump(mode="json", exclude={"title", "notes"})
         for word in ("ready_within", "step_within"):
             del body["graph"][word]
-        return "g1:" + hashlib.sha256(canonical(body).encode()).hexdigest()
+        return "p1:" + hashlib.sha256(canonical(body).encode()).hexdigest()
 
     @property
     def short(self) -> str:

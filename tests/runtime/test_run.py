@@ -64,7 +64,7 @@ def test_a_run_records_every_stage(straight: Path) -> None:
     assert [(m["stage"], m["step"]) for m in found if m["stage"] == "train"] == [("train", n) for n in range(5)]
     assert [m["after"] for m in found if m.get("kind") == "evaluation"] == ["coldstart", "train"]
     assert all(0 <= float(m["success"]) <= 1 for m in found if "success" in m)  # type: ignore[arg-type]
-    assert json.loads((straight / "report.json").read_text())["digest"].startswith("g1:")
+    assert json.loads((straight / "report.json").read_text())["digest"].startswith("p1:")
 
 
 def test_the_first_update_of_a_step_sees_the_samplers_own_log_probabilities(spec: Path, tmp_path: Path) -> None:
