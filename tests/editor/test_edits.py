@@ -115,7 +115,7 @@ experiment e {
   reward R : real@traj in [-2, 3] = scaled(outcome, k = w) - w * indicator(any(verdict == -1 over turn))
   advantage A : real@traj = std.grpo(R)
   credit = agent_tokens(A)
-  stage cold : sft { demonstrations = 40trajs  stop.loss = 0.2 }
+  stage cold : sft { demonstrations = 40trajs  stop.loss = 0.05 }
   stage train : grpo { tasks_per_step = 16tasks  group = 8trajs  steps = 200steps }
 }
 """
