@@ -3,6 +3,7 @@ import at all, because it is what a shell's user waits for most often."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 COMMANDS = {
@@ -10,6 +11,7 @@ COMMANDS = {
     "compile": ("rlspec.cli.compile", "Lower a spec to a plan; print its graph, ranges and budget."),
     "eval": ("rlspec.cli.eval", "Type, range and value of an expression in a spec."),
     "test": ("rlspec.cli.test", "Score the literal trajectories of a spec's tests."),
+    "why": ("rlspec.cli.why", "Where a value comes from: default, spec, variant, overlay, --set."),
     "run": ("rlspec.cli.run", "Train: run a spec or a plan."),
     "show": ("rlspec.cli.show", "Show a run: metrics, learning curve, trajectories turn by turn."),
     "fmt": ("rlspec.cli.fmt", "Lay specs out in their canonical form; keep every comment and the meaning."),
@@ -34,7 +36,7 @@ def help_text() -> str:
 
 def main() -> None:
     """Entry point. What a user can cure ends with status 2 and no traceback; an interrupted run with 130."""
-    if sys.argv[1:] in ([], ["--help"], ["-h"]):
+    if sys.argv[1:] in ([], ["--help"], ["-h"]) and "_RLC_COMPLETE" not in os.environ:  # set by a shell that completes
         print(help_text())
         sys.exit(0)
     import click
@@ -42,7 +44,7 @@ def main() -> None:
     from rlspec.cli.group import rlc
 
     try:
-        status = rlc.main(standalone_mode=False)
+        status = rlc.main(prog_name="rlc", standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
         sys.exit(130)
