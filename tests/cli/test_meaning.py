@@ -1,4 +1,4 @@
-"""Commands about the meaning of a spec: eval and test."""
+"""Commands about the meaning of a spec: eval, test and why."""
 
 from __future__ import annotations
 
@@ -35,7 +35,12 @@ def spec(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [["test"], ["eval", "R", "--given", "outcome=1", "--given", "verdict=[1]"], ["compile", "--variant", "small"]],
+    [
+        ["test"],
+        ["why", "stage.train.lr"],
+        ["eval", "R", "--given", "outcome=1", "--given", "verdict=[1]"],
+        ["compile", "--variant", "small"],
+    ],
 )
 def test_the_commands_import_nothing_heavy(words: list[str], spec: Path) -> None:
     argv = ["rlc", words[0], str(spec), *words[1:]]
@@ -86,6 +91,15 @@ def test_eval_prints_type_and_value(spec: Path) -> None:
     assert done.stdout == "real@traj in {0, 1}\ngive outcome for its value\n"
 
 
+def test_why_prints_the_layers(spec: Path) -> None:
+    done = rlc("why", spec, "policy.agent.layers", "--variant", "small")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["policy.agent.layers", "=", "2"]
+    assert [line[:-1] for line in lines[2:]] == [["spec", "3"], ["variant", "small", "2"]]
+    written = next(n for n, text in enumerate(spec.read_text().splitlines(), 1) if "variant small" in text)
+    assert lines[3][-1] == f"{spec}:{written}"
+
+
 def test_compile_takes_a_variant_and_overlays(spec: Path) -> None:
     overlay = spec.with_name("o.rlspec")
     overlay.write_text("rlspec = 1\noverlay o { patch.stage.train.steps = 7steps }\n")
@@ -103,6 +117,7 @@ def test_compile_takes_a_variant_and_overlays(spec: Path) -> None:
         (["run", "--variant", "smal"], "RLC0101"),
         (["compile", "--with", "nowhere.rlspec"], "RLC0701"),
         (["eval", "Q"], "RLC0101"),
+        (["why", "stage.train.lrr"], "did you mean `stage.train.lr`?"),
         (["eval", "R", "--given", "outcome"], "RLC0"),
     ],
 )
