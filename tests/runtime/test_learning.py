@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SMALLER = {
     "demonstrations = 4_000trajs": "demonstrations = 2_500trajs",
-    "steps = 90steps": "steps = 25steps",
+    "steps = 70steps": "steps = 20steps",
     "tasks = 100tasks": "tasks = 40tasks",
 }
 MARGIN = 0.15  # standard error of a difference of two success rates of 160 correlated trials: below 0.06
