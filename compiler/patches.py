@@ -288,7 +288,8 @@ class Patcher:
             if not places:
                 raise self.unknown(f"there is no `{kind}` to remove", names[0].span, kind, self._kinds())
         else:
-            places, rest = self._find(names, None)
+            on = names[2] if kind in FORMULAS and len(names) == 3 else None  # `reward.R.math`: only that env's
+            places, rest = self._find(names[:2] if on else names, on)
         if not rest:
             for place in reversed(places):
                 del self.body[place]

@@ -290,7 +290,7 @@ def evaluated(experiment: Experiment, text: str, givens: Sequence[str], env: str
     try:
         scene = Scene(experiment, environment(experiment, case, report), case.givens, report)
     except Failed:  # their places are in the options' own texts
-        raise SpecError([replace(d, span=None, message=f"--given: {d.message}") for d in report]) from None
+        raise SpecError([replace(d, span=None, message=f"--given: {d.message}") for d in _errors(report)]) from None
     try:
         value = scene.value(scene.prepared(node))
         described = _described(value)
@@ -300,8 +300,12 @@ def evaluated(experiment: Experiment, text: str, givens: Sequence[str], env: str
         known(scene, [value], node)
         (result,) = scene.results([(text, value)])
     except Failed:
-        raise SpecError([replace(d, source=source) for d in report]) from None
+        raise SpecError([replace(d, source=source) for d in _errors(report)]) from None
     return f"{described}\n= {result.shown}"
+
+
+def _errors(report: Sequence[Diagnostic]) -> list[Diagnostic]:
+    return [d for d in report if d.severity == "error"]
 
 
 def _described(value: Value) -> str:

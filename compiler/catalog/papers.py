@@ -69,6 +69,36 @@ class LlmUser(Component):
     timeout: Annotated[float, Unit("s"), Field(gt=0, description="seconds for one reply")] = 60.0
 
 
+class StaticUser(Component):
+    """A user who is not there: the whole request stands in the first message, and nothing follows it."""
+
+    KIND: ClassVar[str] = "user"
+    NAME: ClassVar[str] = "static"
+    RUNS: ClassVar[bool] = False
+
+
+class RecordedUser(Component):
+    """The user's messages of recorded dialogues, replayed in their order whatever the agent says."""
+
+    KIND: ClassVar[str] = "user"
+    NAME: ClassVar[str] = "recorded"
+    RUNS: ClassVar[bool] = False
+    at_the_end: Annotated[
+        Literal["leave", "repeat"], Field(description="after the last recorded message: leave, or say it again")
+    ] = "leave"
+
+
+class ScriptedUser(Component):
+    """A user that follows rules: it answers what is asked from the facts of its task, in fixed sentences."""
+
+    KIND: ClassVar[str] = "user"
+    NAME: ClassVar[str] = "scripted"
+    RUNS: ClassVar[bool] = False
+    patience: Annotated[
+        int, Unit("agent_turns"), Field(ge=0, description="useless turns that the user bears before it leaves")
+    ] = 3
+
+
 class LlmJudge(Component):
     """A language model labels every turn of a finished dialogue: -1, 0 or +1."""
 

@@ -166,6 +166,17 @@ def test_a_wrong_evaluation_is_refused(text: str, givens: list[str], env: str | 
     assert caught.value.diagnostics[0].code.startswith(code)
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "specs" / "papers").glob("*.rlspec")), ids=lambda p: p.stem)
+def test_the_tests_of_the_papers_hold(path: Path) -> None:
+    source = Source(str(path), path.read_text())
+    found = check_whole(source)
+    assert [render(d, source) for d in found.errors] == []
+    verdicts, mistakes = run_tests(found, {n: check(source, variant=n) for n in found.composition.variants})
+    assert verdicts
+    assert mistakes == []
+    assert [render(v.failure, source) for v in verdicts if v.failure is not None] == []
+
+
 GROUP = st.lists(st.tuples(st.integers(0, 1), st.lists(st.integers(-1, 1), max_size=4)), min_size=2, max_size=4)
 
 
