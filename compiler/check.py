@@ -70,7 +70,18 @@ def check(
     overlays: Sequence[Source] = (),
 ) -> Checked:
     """Parse, compose, resolve, type and lower. Never raises for what the spec says; everything is in `diagnostics`."""
-    file, report = parser.parse(source)
+    return _checked(source, parser.parse(source), settings, seed, variant, overlays)
+
+
+def _checked(
+    source: Source,
+    parsed: tuple[tree.File, list[Diagnostic]],
+    settings: Mapping[str, tree.Expression] | None = None,
+    seed: int | None = None,
+    variant: str | None = None,
+    overlays: Sequence[Source] = (),
+) -> Checked:
+    file, report = parsed[0], list(parsed[1])
     sound = not report or bool(file.items)
     composition = compose(file, source, report, variant, overlays)
     experiment = resolve(composition.file, report, settings) if sound else None
@@ -101,8 +112,9 @@ def check_whole(
     """`check` of the experiment as it stands, with the diagnostics of all its variants: each one once, and with a note
     that names the variant when only a variant has it. A signal that an ablation no longer reads is no news. Mistakes in
     tests are reported; whether their expectations hold is for `run_tests` to say."""
-    found = check(source, settings, None, None, overlays)
-    variants = {name: check(source, settings, None, name, overlays) for name in found.composition.variants}
+    parsed = parser.parse(source)
+    found = _checked(source, parsed, settings, None, None, overlays)
+    variants = {name: _checked(source, parsed, settings, None, name, overlays) for name in found.composition.variants}
     found.diagnostics += [d for d in run_tests(found, variants)[1] if d not in found.diagnostics]
     seen = {_identity(d) for d in found.diagnostics}
     for name, varied in variants.items():

@@ -230,6 +230,8 @@ def _parts(scene: Scene, node: tree.Expression, prepared: tree.Expression) -> li
         text = text_of(part)
         if isinstance(part, tree.Number | tree.Text | tree.Boolean | tree.ListOf | tree.SetOf):
             return
+        if isinstance(part, tree.Unary) and isinstance(part.operand, tree.Number):
+            return
         if any(text == t.strip() for t, _ in found):
             return
         quiet = len(scene.report)

@@ -69,6 +69,12 @@ def test_a_failure_shows_the_values_of_its_parts() -> None:
     assert "in test 't', on desk" in shown
 
 
+def test_a_literal_is_no_part_worth_printing() -> None:
+    ((verdict,), _, _) = scored(f'test "t" {{ {ONE}  expect once = R == -4.5 }}')
+    assert verdict.failure is not None
+    assert not any(note.startswith("-4.5") for note in verdict.failure.notes)
+
+
 def test_a_failure_of_a_group_says_for_whom() -> None:
     ((verdict,), _, _) = scored(f'test "t" {{ {FOUR}  expect up = R > 0.5 }}')
     assert verdict.failure is not None
