@@ -13,10 +13,6 @@ from rlspec.dsl.tokens import Token
 from rlspec.editor.document import Document
 from rlspec.editor.facts import Facts
 
-# The order is the protocol's legend: a token is sent as its sort's number.
-SORTS = ("keyword", "type", "class", "variable", "parameter", "property", "function", "number", "string", "comment",
-         "operator", "enumMember", "macro")  # fmt: skip
-MARKS = ("declaration", "defaultLibrary", "readonly")
 _SIGNS = ("PLUS", "MINUS", "STAR", "SLASH", "CIRCUMFLEX", "COMPARE", "EQUAL")
 _BASES = ("real", "int", "bool", "text")
 

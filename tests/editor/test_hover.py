@@ -7,9 +7,10 @@ from itertools import pairwise
 
 import pytest
 
+from rlspec.editor.colours import SORTS
 from rlspec.editor.document import Document
 from rlspec.editor.facts import Facts
-from rlspec.editor.highlight import SORTS, hints, painted
+from rlspec.editor.highlight import hints, painted
 from rlspec.editor.hover import hover
 
 Marked = Callable[[str], tuple[Document, int]]
