@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
@@ -131,9 +132,10 @@ def form_of(plan: Plan) -> Form:
         _component(form, ComponentPlan(label=stage.label, kind="stage", name=stage.name, fields=stage.fields), envs)
     form.leaves[ORDER] = [s.label for s in plan.stages]
     form.references[ORDER] = "stage"
+    known: dict[str, dict[Path, Node]] = {}
     for source in plan.sources:
         form.leaves[("mix", source.env)] = source.share
-        _source(form, source)
+        _source(form, source, known)
     _flat(form, ("credit",), plan.credit.model_dump(mode="json"))
     graph = plan.graph
     _flat(form, ("resources",), {"workers": len(graph.bundles), "strategy": graph.strategy,
@@ -180,8 +182,14 @@ def _fields(form: Form, root: Path, values: Mapping[str, Any], owner: type[BaseM
             continue
         unordered = info is not None and get_origin(info.annotation) in (frozenset, set)
         form.leaves[path] = sorted(value, key=canonical) if unordered and isinstance(value, list) else value
-        if info is not None and (ref := _reference([*info.metadata, info.annotation])):
+        if info is not None and (ref := _reference_of(owner, name)):
             form.references[path] = ref
+
+
+@cache
+def _reference_of(owner: type[BaseModel], name: str) -> str:
+    info = owner.model_fields[name]
+    return _reference([*info.metadata, info.annotation])
 
 
 def _reference(parts: Any) -> str:
@@ -202,8 +210,8 @@ def _flat(form: Form, path: Path, value: Any) -> None:
         form.leaves[path] = value
 
 
-def _source(form: Form, source: SourcePlan) -> None:
-    """Signals, rewards and advantage of one environment."""
+def _source(form: Form, source: SourcePlan, known: dict[str, dict[Path, Node]]) -> None:
+    """Signals, rewards and advantage of one environment. `known` holds the formulas of programs met before."""
     direct, choices, paid = {}, {}, ""
     for signal in source.signals:
         label, _, measure = signal.measure.partition(".")
@@ -219,7 +227,16 @@ def _source(form: Form, source: SourcePlan) -> None:
         path: Path = ("signal", signal.name, source.env)
         form.leaves[path] = f"{owner}.{measure}"
         form.references[path] = "judge"
-    normaliser = Normaliser(source.program, choices, direct)
+    key = repr((source.program.model_dump_json(), choices, direct, paid, sorted(source.formulas), source.advantage))
+    if key not in known:
+        known[key] = _formulas(source, Normaliser(source.program, choices, direct), paid)
+    for path, whole in known[key].items():
+        form.formulas[*path, source.env] = whole
+
+
+def _formulas(source: SourcePlan, normaliser: Normaliser, paid: str) -> dict[Path, Node]:
+    """Rewards and advantage in normal form, by (kind, name)."""
+    out: dict[Path, Node] = {}
     outputs = source.program.outputs
     rewards = {name: outputs[name] for name in source.formulas if name != source.advantage and name in outputs}
     inner = {name: step for name, step in rewards.items() if source.program.steps[step].op != "input"}
@@ -227,8 +244,9 @@ def _source(form: Form, source: SourcePlan) -> None:
         whole = normaliser.output(name, inner)
         if paid:
             whole = sum_of({k: t for k, t in terms_of(whole).items() if t[0].attr("name") != paid})
-        form.formulas["reward", name, source.env] = whole
-    form.formulas["advantage", source.advantage, source.env] = normaliser.output(source.advantage, rewards)
+        out["reward", name] = whole
+    out["advantage", source.advantage] = normaliser.output(source.advantage, rewards)
+    return out
 
 
 def without(form: Form, root: Path) -> Form:

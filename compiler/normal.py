@@ -50,7 +50,7 @@ def node(op: str, children: Iterable[Node] = (), weights: Iterable[Fraction] = (
     if op in SYMMETRIC:
         order = sorted(range(len(parts)), key=lambda i: (parts[i].key, shares[i] if shares else 0))
         parts, shares = tuple(parts[i] for i in order), tuple(shares[i] for i in order) if shares else ()
-    body = json.dumps([op, pairs, [p.key for p in parts], [str(w) for w in shares]], separators=(",", ":"))
+    body = repr((op, pairs, [p.key for p in parts], [str(w) for w in shares]))
     return Node(op, pairs, parts, shares, hashlib.sha256(body.encode()).hexdigest()[:32])
 
 
@@ -175,7 +175,7 @@ class Normaliser:
         return found[at]
 
     def _node(self, step: Step, args: list[Node]) -> Node:
-        attrs = {k: json.loads(json.dumps(v)) for k, v in step.attrs.items()}
+        attrs = {k: list(v) if isinstance(v, tuple) else v for k, v in step.attrs.items()}  # as in a stored plan
         match step.op, args:
             case "const", _:
                 return number(float(attrs["value"]))
