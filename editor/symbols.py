@@ -101,6 +101,9 @@ class _Collector:
         kind = item.head.path[0].value
         if len(item.head.path) == 1 and (kind in catalog() or kind in DECLARING or kind == "def"):
             self._declare(item, kind, whole if kind == "def" else scope)
+        if kind in ("variant", "overlay"):  # what a patch adds, or declares anew
+            for inner in item.body or ():
+                self._declare_inner(inner, scope, whole)
 
     # ---------------------------------------------------------------------------------------------------------- uses
 
@@ -128,6 +131,14 @@ class _Collector:
             self._refer(head.on, "env")
         if isinstance(head.extends, tree.Name):
             self._refer(head.extends)
+        elif (
+            kind == "patch" and [n.value for n in head.labels[:-1]] == ["on"] and isinstance(head.labels[-1], tree.Name)
+        ):
+            self._refer(head.labels[-1], "env")
+        if kind == "remove" and isinstance(item.value, tree.ListOf):
+            for path in item.value.items:
+                self._path(path)
+            return
         if kind == "mix":
             for entry in item.body or ():
                 self._refer(entry.head.path[0], "env")
@@ -144,6 +155,16 @@ class _Collector:
             self._expression(item.value)
         for inner in item.body or ():
             self._use(inner)
+
+    def _path(self, node: tree.Expression) -> str:
+        """A path as `remove` has it: `judge.turns`, `reward.R.math`. Gives the kind that it begins with."""
+        if isinstance(node, tree.Name):
+            return node.value
+        if not isinstance(node, tree.Member):
+            return ""
+        kind = self._path(node.target)
+        self._refer(node.name, kind if isinstance(node.target, tree.Name) else "env")
+        return kind
 
     def _field(self, item: tree.Item, schema: type[Struct] | None, kind: str) -> None:
         """A field of a component: whether a bare name is a reference depends on what the field takes."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -79,3 +80,17 @@ def test_every_token_is_painted_once_and_in_order(sample: str) -> None:
 def test_tokens_are_painted_by_meaning(sample: str, place: str, sort: str) -> None:
     start = sample.index(place)
     assert next(p for p in painted(Document(sample)) if p.start == start).sort == sort
+
+
+SPECS = sorted((Path(__file__).parents[2] / "specs").glob("**/*.rlspec"))
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.name)
+def test_every_declaration_of_every_spec_can_be_asked_about(path: Path) -> None:
+    document = Document(path.read_text(encoding="utf-8"), str(path))
+    facts = Facts(document)
+    for declaration in document.symbols.declarations:
+        found = hover(document, declaration.span.start, facts)
+        assert found is not None, declaration.name
+        assert declaration.name in found.markdown
+    assert document.trouble == ""

@@ -106,3 +106,34 @@ def test_the_outline_nests_as_the_file_does(sample: str) -> None:
     edition, experiment = navigate.outline(Document(sample))
     assert (edition.name, experiment.name, experiment.sort) == ("rlspec", "sample", "experiment")
     assert "verdict" in [entry.name for entry in experiment.inside]
+
+
+VARIANTS = """rlspec = 1
+experiment e {
+  env one : shop { }
+  judge turns : oracle { on = [one] }
+  signal verdict : int@turn in {-1, 0, 1} = turns.score
+  reward R : real@traj on one = sum(verdict over turn)
+  advantage A : real@traj = std.grpo(R)
+  variant a { patch.reward.R on one = 2 * sum(verdict over turn) }
+  variant b {
+    remove = [advantage.A, reward.R.one, env.one]
+    advantage A : real@turn = zscore(verdict over (traj, turn))
+  }
+  variant c { patch.judge.turns.flip = 0.1 }
+  test "t" { given.verdict = [1, -1]  expect none = R == 0 }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "within", "count"),
+    [("env one", 4, 6), ("reward R", 7, 5), ("advantage A", 10, 3), ("judge turns", 6, 3), ("signal verdict", 7, 5)],
+)
+def test_patches_removals_and_tests_are_places_of_a_name(place: str, within: int, count: int) -> None:
+    document = Document(VARIANTS)
+    found = navigate.references(document, VARIANTS.index(place) + within)
+    assert len(found) == count
+    name = VARIANTS[found[0].start : found[0].stop]
+    assert renamed(VARIANTS, VARIANTS.index(place) + within, "other").count("other") == count
+    assert set(words(document, found)) == {name}
