@@ -29,6 +29,17 @@ OPTIONS = {
     **dict.fromkeys(("suffix_sum", "prefix_sum"), ("discount",)),
     "gae": ("value", "gamma", "lambda"),
 }
+PATCHING = {
+    "patch": "`patch.kind.label.field = value`: another value, or another formula",
+    "remove": "`remove = [kind.label]`: without these",
+    "note": "a remark",
+}
+INSIDE = {
+    "variant": PATCHING,
+    "overlay": PATCHING,
+    "test": {"given": "`given.signal = value`: a literal trajectory", "expect": "`expect name = condition`"},
+    "claims": {"assert": "`assert name = condition` over published numbers"},
+}
 OPTION_CHOICES = {"singleton": ("zero", "raw"), "missing": ("absent", "zero")}
 
 
@@ -103,6 +114,10 @@ class _Completer:
             return self._fields(schema)
         if cursor.blocks[-1].kind == "mix":
             return self._labels(("env",))
+        if cursor.blocks[-1].kind in INSIDE:
+            found = INSIDE[cursor.blocks[-1].kind]
+            ends = {"remove": "remove = [", "note": "note = "}
+            return [Suggestion(w, "keyword", d, insert=ends.get(w, "")) for w, d in found.items()]
         if cursor.blocks[0].kind == "experiment" and len(cursor.blocks) == 1:
             kinds = dict.fromkeys([*catalog(), *FORMULAS, *OTHERS, *SETTINGS])
             return [Suggestion(k, "kind", KIND_WORDS.get(k, ""), insert=_insert(k)) for k in kinds]
@@ -165,6 +180,9 @@ class _Completer:
             return choices
         if kind == "signal":
             return [*(Suggestion(n, "name") for n in ("env", "user")), *self._labels(("judge", "user", "env"))]
+        if kind == "remove":
+            declared = (d for d in self._visible() if d.kind in catalog() or d.kind in FORMULAS)
+            return [Suggestion(f"{d.kind}.{d.name}", "name", _declared_as(d)) for d in declared]
         if kind in SETTINGS:
             return [Suggestion("paper", "function")] if kind == "cites" else []
         return [*named, *self._names(), *self._functions(), *self._words()]
