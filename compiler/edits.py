@@ -155,7 +155,7 @@ def _leaf_edits(a: Form, b: Form) -> list[Edit]:
     for root, (less, more) in roots.items():
         op: Op = "set" if less and more else "remove" if less else "add"
         old, new = _shown(a, root, less), _shown(b, root, more)
-        implied = root[0] == "mix" and not (("env", root[1]) in a.leaves and ("env", root[1]) in b.leaves)
+        implied = _follows(root, a, b)
         out.append(Edit(op, root, old, new, _part(a, less), _part(b, more), implied=implied))
     return out
 
@@ -172,6 +172,25 @@ def _root(path: Path, a: Form, b: Form, parts: set[Path]) -> Path:
         if there.leaves.get(path[:length], path) is None:
             return path[:length]
     return path
+
+
+def _follows(path: Path, a: Form, b: Form) -> bool:
+    """Whether a leaf or formula of one side follows from an environment that came or went: its share, and what it has
+    in common with an environment of both sides."""
+    both = {p[1] for p in a.leaves if p[0] == "env" and len(p) == 2 and p in b.leaves}
+    if path[0] == "mix":
+        return path[1] not in both
+    if path[0] not in PER_ENV or path[2] in both:
+        return False
+    here = a if path in a.leaves or path in a.formulas else b
+    for env in both:
+        other: Path = (*path[:2], env)
+        whole = here.formulas.get(other)
+        if path in here.leaves and here.leaves.get(other) == here.leaves[path]:
+            return True
+        if path in here.formulas and whole is not None and whole.key == here.formulas[path].key:
+            return True
+    return False
 
 
 def _part(form: Form, paths: list[Path]) -> Form:
@@ -201,13 +220,15 @@ def _formula_edits(a: Form, b: Form) -> list[Edit]:
     for path, old in a.formulas.items():
         new = b.formulas.get(path)
         if new is None:
-            out.append(Edit("remove", path, text_of(old), None, removed=Form(formulas={path: old})))
+            gone, implied = Form(formulas={path: old}), _follows(path, a, b)
+            out.append(Edit("remove", path, text_of(old), None, removed=gone, implied=implied))
         elif new.key != old.key:
             change = formula_change(old, new)
             out.append(Edit("formula", path, text_of(old), text_of(new), change=change))
     for path, new in b.formulas.items():
         if path not in a.formulas:
-            out.append(Edit("add", path, None, text_of(new), added=Form(formulas={path: new})))
+            come, implied = Form(formulas={path: new}), _follows(path, a, b)
+            out.append(Edit("add", path, None, text_of(new), added=come, implied=implied))
     return sorted(out, key=lambda e: FORMULAS.index(e.path[0]))
 
 

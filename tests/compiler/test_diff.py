@@ -161,6 +161,23 @@ def test_parts_that_come_and_go_are_one_edit_each() -> None:
     assert (row.where, row.edit.old["user"], row.edit.new["user"]) == ("user.customer", "agenda", "llm")
 
 
+def test_a_new_environment_is_told_without_what_it_shares() -> None:
+    desk = "  env desk : shop { difficulty = 1  max_turns = 16agent_turns }\n"
+    found = diff(
+        (desk, desk + "  env b : shop { difficulty = 2 }\n  mix tasks { desk = 0.5  b = 0.5 }\n"),
+        ("serves = [desk]", "serves = [desk, b]"),
+        ("on = [desk]", "on = [desk, b]"),
+    )
+    assert {r.where for r in found.rows if r.role not in ("user", "judge")} == {"mix.desk", "env.b"}
+
+
+def test_stages_in_another_order_are_one_edit() -> None:
+    stage = SAMPLE[SAMPLE.index("  stage held_out") : SAMPLE.rindex("}")]
+    text = SAMPLE.replace(stage, "").replace("  stage train", stage + "  stage train")
+    (row,) = difference(side(SAMPLE), side(text)).rows
+    assert (row.where, row.edit.new) == ("stages", ["coldstart", "held_out", "train"])
+
+
 def test_two_papers_are_aligned_by_role() -> None:
     found = difference(side(TARL), side(MUA))
     assert found.verified
