@@ -1,8 +1,8 @@
 """Planted mistakes: what goes wrong in experiments, as one edit of `tests/sample.rlspec` each.
 
 `code` is what `rlc check` must say. `verl` and `trl` plant the same mistake where those libraries have the thing at
-all: overrides of verl's trainer configuration, and keyword arguments of TRL's `GRPOConfig`. Where they have not (a reward
-is Python there), it is None and not counted against them.
+all: overrides of verl's trainer configuration, and keyword arguments of TRL's `GRPOConfig`. Where they have not (a
+reward is Python there), it is None and not counted against them.
 """
 
 from __future__ import annotations
