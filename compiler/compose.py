@@ -25,10 +25,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlspec.compiler.patches import Body, Patcher
+from rlspec.compiler.sweeps import points
 from rlspec.dsl import parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, near_name
 
-BLOCKS = ("variant", "claims", "test")
+BLOCKS = ("variant", "sweep", "claims", "test")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,13 @@ def compose(
         elif kind == "test":
             out.tests.append(item)
         elif len(item.head.labels) != 1:
-            report.append(Diagnostic("RLC0108", "a variant needs one name", item.head.span))
-        elif (name := item.head.labels[0].value) in out.variants:
-            report.append(Diagnostic("RLC0105", f"variant `{name}` is declared twice", item.head.span))
+            report.append(Diagnostic("RLC0108", f"a {kind} needs one name", item.head.span))
         else:
-            out.variants[name] = item
+            name = item.head.labels[0].value
+            new = points(item, report) if kind == "sweep" else {name: item}
+            if new.keys() & out.variants.keys():
+                report.append(Diagnostic("RLC0105", f"{kind} `{name}` is declared twice", item.head.span))
+            out.variants |= {n: i for n, i in new.items() if n not in out.variants}
     out.layers.append(Layer("spec", tuple(plain)))
     if variant is not None and variant not in out.variants:
         near = near_name(variant, out.variants)

@@ -25,7 +25,7 @@ from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 FORMULAS = ("signal", "let", "reward", "advantage")
 SETTINGS = ("title", "cites", "seed", "note")
-OTHERS = ("param", "mix", "credit", "def", "variant", "claims", "test")
+OTHERS = ("param", "mix", "credit", "def", "variant", "sweep", "claims", "test")
 WIRING: dict[str, dict[str, str]] = {
     "user": {"serves": "env", "on_failure": ""},
     "judge": {"on": "env", "on_failure": ""},

@@ -280,9 +280,6 @@ class EnvFormulas:
             )
 
 
-_Source = EnvFormulas  # its name until the editor's modules have the new one
-
-
 def _reach(value: Value) -> str:
     kind = value.base if value.base in NUMERIC else "real"
     known = value.range if value.range != Range() else None

@@ -228,3 +228,34 @@ def test_a_leaf_is_found_through_blocks_and_dots() -> None:
         assert isinstance(found.value, tree.Number)
         assert found.value.value == value
     assert leaf_item(file.items, ["a", "x"]) is None
+
+
+def test_a_sweep_is_a_grid_of_variants() -> None:
+    text = with_block("sweep s { patch.stage.train.lr = [1e-5, 2e-5]  patch.policy.layers = [1, 2, 3] }")
+    source = Source("test.rlspec", text)
+    names = list(check(source).composition.variants)
+    assert names == [f"s.{n}" for n in range(1, 7)]
+    plans = [plan_of(check(source, variant=name)) for name in names]
+    assert [(stage(p, "train")["lr"], p.policy.fields["layers"]) for p in plans[:4]] == [
+        (1e-5, 1), (1e-5, 2), (1e-5, 3), (2e-5, 1)
+    ]  # fmt: skip
+    assert len({p.digest for p in plans}) == 6
+    assert plans[3].notes == ("variant s.4: stage.train.lr = 2e-5, policy.layers = 1",)
+
+
+@pytest.mark.parametrize(
+    ("block", "code"),
+    [
+        ("sweep s { patch.stage.train.lr = [1e-5, -1] }", "RLC0401"),
+        ("sweep s { patch.stage.trian.lr = [1e-5, 2e-5] }", "RLC0111"),
+        ("sweep s { patch.stage.train.lr = 1e-5 }", "RLC0201"),
+        ("sweep s { remove = [stage.train] }", "RLC0102"),
+        ("sweep s { }", "RLC0502"),
+        ("sweep { patch.seed = [1, 2] }", "RLC0108"),
+        ("sweep s { patch.seed = [1, 2] }\n  sweep s { patch.seed = [1, 2] }", "RLC0105"),
+        (f"sweep s {{ patch.seed = {list(range(20))}  patch.policy.layers = {list(range(20))} }}", "RLC0401"),
+    ],
+)
+def test_a_mistake_in_a_sweep_is_said_once(block: str, code: str) -> None:
+    found = check_whole(Source("test.rlspec", with_block(block)))
+    assert [d.code for d in found.errors] == [code]
