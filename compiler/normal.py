@@ -175,7 +175,8 @@ class Normaliser:
         return found[at]
 
     def _node(self, step: Step, args: list[Node]) -> Node:
-        attrs: dict[str, Any] = {k: list(v) if isinstance(v, tuple) else v for k, v in step.attrs.items()}  # as in a stored plan
+        # lists, as a stored plan has them
+        attrs: dict[str, Any] = {k: list(v) if isinstance(v, tuple) else v for k, v in step.attrs.items()}
         match step.op, args:
             case "const", _:
                 return number(float(attrs["value"]))
