@@ -130,8 +130,7 @@ def _held(scored: Scored, signal: Formula, value: float) -> Range | None:
     formulas = [fixed if f is signal else f for f in scored.experiment.formulas]
     env = scored.source.env
     again = elaborate(dataclasses.replace(scored.experiment, formulas=formulas), [])
-    text = next((f.ranges[scored.source.reward] for f in again if f.env == env), None)
-    found = measure_type(text) if text else None
+    found = next((f.values[scored.source.reward] for f in again if f.env == env), None)
     return found.range if found and found.level is Level.TRAJ else None
 
 

@@ -38,6 +38,7 @@ class Formulas:
     advantage_level: Level
     terms: tuple[TermPlan, ...]
     ranges: dict[str, str] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
     formulas: dict[str, str] = field(default_factory=dict)
 
 
@@ -265,6 +266,7 @@ class EnvFormulas:
             advantage_level=self.values[advantage.name].level,
             terms=tuple(terms),
             ranges={f.name: _reach(self.values[f.name]) for f in [*rewards, advantage]},
+            values={f.name: self.values[f.name] for f in [*rewards, advantage]},
             formulas={f.name: text_of(f.expression) for f in [*rewards, advantage]},
         )
 

@@ -161,3 +161,10 @@ def test_a_value_with_its_provenance_is_meant(code: str) -> None:
 def test_lints_wait_until_there_is_no_error() -> None:
     text = replaced(SAMPLE, ("group = 8trajs", "group = 2trajs"), ("layers = 3", "layerz = 3"))
     assert [d.code for d in check(Source("test.rlspec", text)).diagnostics] == ["RLC0104"]
+
+
+def test_a_reward_without_a_bound_is_linted_too() -> None:
+    text = (Path(__file__).parents[1] / "sample.rlspec").read_text()
+    unbounded = text.replace("reward R : real@traj in [-0.1, 1.1] =", "reward R : real@traj = num(turn) +")
+    assert unbounded != text
+    assert not check(Source("unbounded.rlspec", unbounded)).errors
