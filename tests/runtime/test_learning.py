@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 SMALLER = {
     "demonstrations = 4_000trajs": "demonstrations = 2_500trajs",
     "steps = 70steps": "steps = 20steps",
+    "refuse_above = 0.085": "refuse_above = 0.25",
     "tasks = 100tasks": "tasks = 40tasks",
 }
 MARGIN = 0.15  # standard error of a difference of two success rates of 160 correlated trials: below 0.06
