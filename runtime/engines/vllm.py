@@ -27,6 +27,7 @@ import itertools
 import math
 import os
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,7 +88,7 @@ class VllmEngine:
         self._capacity, self._context, self._stop_tokens = capacity, context, list(stop_tokens)
         # One more than the context, because vLLM samples a token after every sequence that it scores.
         self._max_length = min(context + 1, longest)
-        with _process_state_kept():
+        with _process_state_kept(), _without_llvmlite():
             self._engine = self._vllm.LLMEngine.from_engine_args(self._engine_args(folder, config))
         self._conversations: dict[str, _Conversation] = {}
         self._fed: dict[str, _Conversation] = {}  # by key: await a message, and vLLM does not know yet
@@ -373,6 +374,19 @@ def _import_vllm() -> SimpleNamespace:
         LLMEngine=LLMEngine,
         head_sizes=CPUAttentionBackend.get_supported_head_sizes() if current_platform.is_cpu() else [],
     )
+
+
+@contextmanager
+def _without_llvmlite() -> Iterator[None]:
+    """vLLM looks for kernels in every module and stumbles over the library object of llvmlite, which pretends to
+    have any attribute; so numba's binding is out of its sight while the engine is made."""
+    name = "llvmlite.binding.ffi"
+    hidden = sys.modules.pop(name, None)
+    try:
+        yield
+    finally:
+        if hidden is not None:
+            sys.modules[name] = hidden
 
 
 @contextmanager
