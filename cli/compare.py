@@ -37,12 +37,9 @@ def compare(files: tuple[str, ...], by_field: bool, everything: bool, form: str)
 
 def _shown(value: Any) -> str:
     """A component as a few lines: its name, then its fields."""
-    from rlspec.cli.differences import value_text
+    from rlspec.compiler.showing.words import component_lines
 
-    if not isinstance(value, dict):
-        return value_text(value)
-    (_, name), *rest = value.items()
-    return "\n".join([value_text(name), *(f"  {k} = {value_text(v)}" for k, v in rest)])
+    return "\n".join(component_lines(value))
 
 
 def _markdown(heads: list[str], lines: list[Line]) -> str:
