@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from math import comb, fsum
 
@@ -57,15 +57,20 @@ def _total(value: float | list[float]) -> float:
 
 
 def _measures(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Means of every numeric measure; of turn measures, the mean over all turns."""
+    """Means of every numeric measure; of turn measures, the mean over all turns, or each label's share of them."""
     found: dict[str, list[float]] = defaultdict(list)
+    labels: dict[str, Counter[str]] = defaultdict(Counter)
     for trajectory in trajectories:
         for name, value in trajectory.measures.items():
             if isinstance(value, list):
-                found[name] += [float(v) for v in value]
+                found[name] += [float(v) for v in value if not isinstance(v, str)]
+                labels[name].update(v for v in value if isinstance(v, str))
             elif not isinstance(value, str):
                 found[name].append(float(value))
-    return {name: mean(values) for name, values in sorted(found.items())}
+    out = {name: mean(values) for name, values in found.items() if values}
+    for name, counts in labels.items():
+        out |= {f"{name}.{label}": count / counts.total() for label, count in counts.items()}
+    return dict(sorted(out.items()))
 
 
 def pass_at(trajectories: Sequence[Trajectory], ks: Sequence[int]) -> dict[str, float]:

@@ -222,23 +222,24 @@ class Roller:
                 if talk.user is not None and source.user is not None:
                     out.measures |= {f"{source.user}.{k}": v for k, v in talk.user.measure().items()}
                 for label, judge in talk.desk.judges.items():
-                    out.measures[f"{label}.score"] = self._judge(talk, label, judge)
+                    out.measures |= {f"{label}.{k}": v for k, v in self._judge(talk, label, judge).items()}
         except InfraFailure as error:
             out.finish, out.failure = "failed", str(error)
         finally:
             talk.session.close()
         return out
 
-    def _judge(self, talk: _Talk, label: str, judge: Judge) -> list[int]:
+    def _judge(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
         for attempt in range(talk.desk.retries[label] + 1):
             rng = stream(self.seed, "judge", label, talk.job.key, attempt)
             try:
-                scores = judge.score(talk.task, talk.dialogue, rng)
+                found = judge.measure(talk.task, talk.dialogue, rng)
             except InfraFailure:
                 if attempt == talk.desk.retries[label]:
                     raise
                 continue
-            if len(scores) != talk.ledger.turns:
-                raise InfraFailure("judge", f"{len(scores)} labels for {talk.ledger.turns} turns")
-            return scores
+            for labels in found.values():
+                if isinstance(labels, list) and len(labels) != talk.ledger.turns:
+                    raise InfraFailure("judge", f"{len(labels)} labels for {talk.ledger.turns} turns")
+            return found
         raise AssertionError("a judge is asked at least once")

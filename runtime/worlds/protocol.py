@@ -124,6 +124,7 @@ class Users(Protocol):
 
 
 class Judge(Protocol):
-    """Labels every agent turn of a finished dialogue: -1, 0 or +1, one per agent message."""
+    """Judges a finished dialogue: each measure that its component declares, by name. A measure of turns is a list with
+    one entry per agent message, a measure of the trajectory is a number or a text."""
 
-    def score(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> list[int]: ...
+    def measure(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> dict[str, Any]: ...

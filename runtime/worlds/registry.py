@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
+from rlspec.compiler.catalog.tiers import Tiers
 from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds import shop
 from rlspec.runtime.worlds.protocol import Judge, Users, World
+from rlspec.runtime.worlds.tiers import TierJudge
 
 
 def _refuse(component: Component) -> Refusal:
@@ -45,9 +47,12 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
     out: dict[str, Judge] = {}
     for label in source.judges:
         component, world = plan.labelled(label).component(), plan.labelled(source.env).component()
-        if not (isinstance(component, OracleJudge) and isinstance(world, Shop)):
+        if isinstance(component, Tiers):
+            out[label] = TierJudge(component)
+        elif isinstance(component, OracleJudge) and isinstance(world, Shop):
+            out[label] = shop.make_judge(component)
+        else:
             raise _refuse(component)
-        out[label] = shop.make_judge(component)
     return out
 
 

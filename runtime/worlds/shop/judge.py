@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -112,6 +113,10 @@ class OracleJudgement:
 
     def __init__(self, config: OracleJudge) -> None:
         self.config = config
+
+    def measure(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> dict[str, Any]:
+        """`score`, as `OracleJudge.MEASURES` declares it."""
+        return {"score": self.score(task, dialogue, rng)}
 
     def score(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> list[int]:
         """A label of -1, 0 or +1 per message of the agent. Draws from `rng` two numbers per label, whatever the
