@@ -106,10 +106,15 @@ def _step(step: Step, level: Level, args: list[tuple[Column, Level]], tree: _Tre
             return [float(k) for members in tree.pools(Pool(parent, level)) for k in range(len(members))]
         case "num":
             return [float(len(members)) for members in tree.pools(pool_of((attrs["axis"],)))]
-        case "reduce" | "normalise" | "scan" | "gae":
+        case "reduce" | "normalise" | "scan" | "gae" | "top":
             members = pool(step).member
             lifted = [tree.lift(column, at, members) for column, at in args]
             return _CROSSING[step.op](attrs, lifted, tree, pool(step))
+        case "lookup":
+            return [_looked_up(code, attrs) for code in args[0][0]]
+        case "anneal":
+            lifted = [tree.lift(column, at, level) for column, at in args]
+            return [annealed(*values, attrs) for values in zip(*lifted, strict=True)]
         case _:
             lifted = [tree.lift(column, at, level) for column, at in args]
             return [ELEMENT[step.op](*values) for values in zip(*lifted, strict=True)]
@@ -162,6 +167,26 @@ def _larger(x: float, y: float) -> float:
     return x if x > y or math.isnan(x) else y
 
 
+def unbound(attrs: Mapping[str, Any]) -> ValueError:
+    """What is wrong with a table that nobody has bound."""
+    return ValueError(f"`{attrs['table']}` is known only after its stage has run: bind it first")
+
+
+def _looked_up(code: float, attrs: Mapping[str, Any]) -> float:
+    if attrs["values"] is None:
+        raise unbound(attrs)
+    known = 0 <= code < attrs["size"] and code == int(code)
+    return float(attrs["values"][int(code)]) if known else math.nan
+
+
+def annealed(step: float, start: float, end: float, attrs: Mapping[str, Any]) -> float:
+    """The value of a schedule at a step."""
+    share = _smaller(step / float(attrs["over"]), 1.0)
+    if attrs["shape"] == "cosine":
+        share = (1.0 - math.cos(math.pi * share)) / 2.0
+    return start + (end - start) * share
+
+
 ELEMENT: dict[str, Callable[..., float]] = {
     "add": lambda x, y: x + y,
     "sub": lambda x, y: x - y,
@@ -174,6 +199,7 @@ ELEMENT: dict[str, Callable[..., float]] = {
     "exp": _exp,
     "log": _log,
     "sqrt": _sqrt,
+    "cos": lambda x: math.nan if math.isinf(x) else math.cos(x),
     "min2": _smaller,
     "max2": _larger,
     "clip": lambda x, low, high: _smaller(_larger(x, low), high),
@@ -291,9 +317,23 @@ def _gae(attrs: Mapping[str, Any], args: list[Column], tree: _Tree, pool: Pool) 
     return results
 
 
+def _top(attrs: Mapping[str, Any], args: list[Column], tree: _Tree, pool: Pool) -> Column:
+    (x,) = args
+    results = [math.nan] * len(x)
+    for members in tree.pools(pool):
+        values = sorted((x[m] for m in members), reverse=True)
+        count = math.ceil(float(attrs["share"]) * len(values) - 1e-9)
+        if any(math.isnan(v) for v in values):
+            continue
+        for m in members:
+            results[m] = float(count > 0 and x[m] >= values[count - 1])
+    return results
+
+
 _CROSSING: dict[str, Callable[[Mapping[str, Any], list[Column], _Tree, Pool], Column]] = {
     "reduce": _reduce,
     "normalise": _normalise,
     "scan": _scan,
     "gae": _gae,
+    "top": _top,
 }

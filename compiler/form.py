@@ -114,7 +114,7 @@ def _in_formula(op: str, old: str, names: Names) -> str:
     if op == "ref":
         return next((names[k, old] for k in FORMULAS if (k, old) in names), old)
     if "." in old:
-        return str(_referred(old, ["judge"], names))
+        return str(_referred(old, ["judge", "stage"], names))
     return names.get(("signal", old), old)
 
 

@@ -70,6 +70,14 @@ def _text(steps: tuple[Step, ...], at: int, names: dict[int, str]) -> tuple[str,
         case "gae":
             named = f"value = {plain[1]}, gamma = {plain[2]}, lambda = {plain[3]}"
             return f"gae({plain[0]} over {attrs['axis']}, {named})", ATOM
+        case "top":
+            return f"top({plain[0]} over {_axes(attrs['axes'])}, share = {number(float(attrs['share']))})", ATOM
+        case "lookup":
+            return f"{attrs['table']}[{plain[0]}]", ATOM
+        case "anneal":
+            shape = "" if attrs["shape"] == "linear" else f", shape = {attrs['shape']}"
+            when = "" if plain[0] == "step" else f" at {plain[0]}"
+            return f"anneal({plain[1]}, {plain[2]}, over = {number(float(attrs['over']))}steps{shape}){when}", ATOM
         case "neg":
             return f"-{_bound(args[0], 7)}", 7
         case "not":

@@ -19,9 +19,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import nan, pi
 from typing import Any
 
-from rlspec.compiler.evaluator import ELEMENT
+from rlspec.compiler.evaluator import ELEMENT, unbound
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.pools import NEUTRAL, Pool, axis_level, check, pool, pool_of
 from rlspec.compiler.program import Program, Step
@@ -36,6 +37,7 @@ COST = {
     "pow": 12,
     "exp": 8,
     "log": 8,
+    "cos": 8,
     "sqrt": 3,
     "lift": 0,
     "span": 0,
@@ -283,8 +285,39 @@ class _Parts:
                 return self.add("gae", "gae", args, level, label, pool(step))
             case "normalise":
                 return self._normalise(attrs, args[0], pool(step), label)
+            case "top":
+                source = self._lifted(args[0], pool(step).member)
+                return self.add("rank", "top", (source,), pool(step).member, label, pool(step), share=attrs["share"])
+            case "lookup":
+                return self._lookup(attrs, args[0], level, label)
+            case "anneal":
+                return self._anneal(attrs, args, level, label)
             case op:
                 return self.elem(op, *args, level=level, label=label)
+
+    def _lookup(self, attrs: dict[str, Any], code: int, level: Level, label: str) -> int:
+        """A table is a chain of choices: it is small, and a processor can compute all of them."""
+        if attrs["values"] is None:
+            raise unbound(attrs)
+        found = self.const(nan)
+        for k in reversed(range(attrs["size"])):
+            same = self.elem("eq", code, self.const(k), level=level)
+            found = self.elem("select", same, self.const(attrs["values"][k]), found, level=level, label=label)
+        return found
+
+    def _anneal(self, attrs: dict[str, Any], args: tuple[int, ...], level: Level, label: str) -> int:
+        step, start, end = args
+        share = self.elem("min2", self.elem("div", step, self.const(attrs["over"])), self.const(1.0), label="share")
+        if attrs["shape"] == "cosine":
+            turned = self.elem("cos", self.elem("mul", self.const(pi), share), label="cosine")
+            share = self.elem("div", self.elem("sub", self.const(1.0), turned), self.const(2.0), label="share")
+        way = self.elem("mul", self.elem("sub", end, start), share)
+        return self.elem("add", start, way, level=level, label=label)
+
+    def _lifted(self, x: int, level: Level) -> int:
+        """The same value at a finer level."""
+        same = self.nodes[x].level is level
+        return x if same else self.add("elem", "lift", (x,), level, self.nodes[x].label)
 
     def _reduce(self, attrs: dict[str, Any], args: tuple[int, ...], pool: Pool, label: str) -> int:
         fn = attrs["fn"]
@@ -324,9 +357,7 @@ class _Parts:
         fn, zero_variance = attrs["fn"], float(attrs["zero_variance"])
         raw = attrs["singleton"] == "raw"
         if fn == "rank" or attrs.get("align"):
-            source = x
-            if self.nodes[x].level is not pool.member:
-                source = self.add("elem", "lift", (x,), pool.member, self.nodes[x].label)
+            source = self._lifted(x, pool.member)
             kind = "aligned" if attrs.get("align") else "rank"
             rule = {k: attrs[k] for k in ("fn", "ddof", "epsilon", "align", "missing") if k in attrs}
             return self.add(kind, fn, (source,), pool.member, label, pool, raw=raw, zero=zero_variance, **rule)

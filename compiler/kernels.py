@@ -33,7 +33,7 @@ from rlspec.compiler.spelling import Text, literal, spelled
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MATH = ("exp", "inf", "log", "nan", "sqrt")
+MATH = ("ceil", "cos", "exp", "inf", "log", "nan", "sqrt")
 PARTS = {
     "add": (),
     "divide": ("inf",),
@@ -45,6 +45,7 @@ PARTS = {
     "center_aligned": ("add", "smaller", "larger", "inf", "np"),
     "rank": ("np", "nan"),
     "rank_aligned": ("rank", "np", "nan"),
+    "top": ("np", "nan", "ceil"),
 }
 TAKEN = {
     *keyword.kwlist,
@@ -347,12 +348,15 @@ class _Writer:
         self.texts[at, inner] = Text(carry)
 
     def block(self, at: int, node: Node, home: Path) -> None:
-        """A rank or an aligned normaliser: one call per member of the scope, on slices."""
+        """A rank, a top or an aligned normaliser: one call per member of the scope, on slices."""
         assert node.pool is not None
         call = f"{node.op}_aligned" if node.kind == "aligned" else node.op
         self.need(call)
         values, results = self.array(node.args[0]), self.array(at)
-        rules = [repr(node.attrs["raw"]), literal(node.attrs["zero"]).text]
+        if node.op == "top":
+            rules = [repr(float(node.attrs["share"]))]
+        else:
+            rules = [repr(node.attrs["raw"]), literal(node.attrs["zero"]).text]
         if node.op == "zscore":
             rules = [repr(int(node.attrs["ddof"])), repr(float(node.attrs["epsilon"])), *rules]
         lines: list[str] = []

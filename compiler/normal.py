@@ -271,6 +271,8 @@ def renamed(whole: Node, name: Callable[[str, str], str], memo: dict[str, Node] 
         attrs = dict(whole.attrs)
         if whole.op in ("input", "ref"):
             attrs["name"] = name(whole.op, attrs["name"])
+        elif whole.op == "lookup":
+            attrs["table"] = name("lookup", attrs["table"])
         memo[whole.key] = node(whole.op, [renamed(c, name, memo) for c in whole.children], whole.weights, **attrs)
     return memo[whole.key]
 

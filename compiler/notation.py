@@ -118,6 +118,13 @@ def _print(whole: Node, memo: dict[str, tuple[str, int]]) -> tuple[str, int]:
         case "gae":
             named = f"value = {plain[1]}, gamma = {plain[2]}, lambda = {plain[3]}"
             return f"gae({plain[0]} over {attrs['axis']}, {named})", _ATOM
+        case "top":
+            return f"top({plain[0]} over {_axes(attrs['axes'])}, share = {attrs['share']:g})", _ATOM
+        case "lookup":
+            return f"{attrs['table']}[{plain[0]}]", _ATOM
+        case "anneal":
+            shape = "" if attrs["shape"] == "linear" else f", shape = {attrs['shape']}"
+            return f"anneal({plain[1]}, {plain[2]}, over = {attrs['over']:g}steps{shape})", _ATOM
         case op if op in _INFIX:
             return _infix(whole, memo)
         case op:

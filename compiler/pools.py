@@ -1,6 +1,6 @@
 """Which members meet in a step: the scope and the members of every operation that crosses members.
 
-A *pool* is the set of members that one `reduce`, `normalise`, `scan` or `gae` looks at together. It is given
+A *pool* is the set of members that one `reduce`, `normalise`, `scan`, `gae` or `top` looks at together. It is given
 by two levels: the members' own, and the scope, whose every member holds one pool. `over (traj, turn)` has
 scope `group` and members `turn`; `over traj` has scope `group` and members `traj`.
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rlspec.compiler.levels import BY_LABEL, Level, finest
-from rlspec.compiler.program import ELEMENTWISE, NORMALISERS, REDUCERS, SCANS, Program, Step
+from rlspec.compiler.program import CROSSING, ELEMENTWISE, NORMALISERS, REDUCERS, SCANS, SHAPES, Program, Step
 
 AXES = (Level.GROUP, Level.TRAJ, Level.TURN, Level.TOKEN)
 NEUTRAL = {"sum": 0.0, "count": 0.0, "any": 0.0, "all": 1.0}
@@ -54,7 +54,7 @@ def pool(step: Step) -> Pool:
     turn k of every trajectory of a group is one pool of the scope `group`, and there are as many pools as
     turns."""
     match step.op:
-        case "reduce":
+        case "reduce" | "top":
             return pool_of(step.attrs["axes"])
         case "normalise":
             found = pool_of(step.attrs["axes"])
@@ -96,13 +96,18 @@ def level_of(step: Step, args: tuple[Level, ...]) -> Level:
             allowed, level = (2, 2), pool(step).member
         case "gae":
             allowed, level = (4, 4), pool(step).member
+        case "top":
+            allowed, level = (1, 1), pool(step).member
+            if not 0 <= step.attrs["share"] <= 1:
+                raise ValueError(f"share = {step.attrs['share']!r} must be in [0, 1]")
         case op if op in ELEMENTWISE:
+            _elementwise(step)
             allowed, level = (ELEMENTWISE[op],) * 2, finest(args)
         case _:
             raise ValueError(f"unknown operation {step.op!r}")
     if not allowed[0] <= len(args) <= allowed[1]:
         raise ValueError(f"`{step.op}` got {len(args)} arguments")
-    if step.op in ("reduce", "normalise", "scan", "gae") and finest(args) > pool(step).member:
+    if step.op in CROSSING and finest(args) > pool(step).member:
         raise ValueError(
             f"`{step.op}` over members of level {pool(step).member.label} cannot take a value of level "
             f"{finest(args).label}"
@@ -143,6 +148,18 @@ def check(program: Program) -> tuple[Level, ...]:
 def _choice(step: Step, attr: str, allowed: tuple[str, ...]) -> None:
     if step.attrs[attr] not in allowed:
         raise ValueError(f"{attr} = {step.attrs[attr]!r}; one of {', '.join(allowed)}")
+
+
+def _elementwise(step: Step) -> None:
+    """The attributes of those elementwise operations that have some."""
+    if step.op == "lookup":
+        values = step.attrs["values"]
+        if not isinstance(step.attrs["table"], str) or (values is not None and len(values) != step.attrs["size"]):
+            raise ValueError(f"table {step.attrs['table']!r} does not hold {step.attrs['size']} values")
+    elif step.op == "anneal":
+        _choice(step, "shape", SHAPES)
+        if not step.attrs["over"] > 0:
+            raise ValueError(f"over = {step.attrs['over']!r} must be more than 0")
 
 
 def _normaliser(step: Step) -> None:

@@ -131,6 +131,23 @@ def gae(reward: Sketch | float, value: Sketch | float, axis: str, gamma: Sketch 
     return Sketch("gae", args, {"axis": axis})
 
 
+def top(x: Sketch | float, *axes: str, share: float) -> Sketch:
+    """1 for this share of x's members over the axes, the largest."""
+    return Sketch("top", (_operand(x),), {"axes": list(axes), "share": share})
+
+
+def lookup(table: str, code: Sketch, values: list[float] | None, size: int | None = None) -> Sketch:
+    """A table's value of a code; `size` only where its values are not known yet."""
+    found = len(values) if values is not None else size
+    return Sketch("lookup", (code,), {"table": table, "size": found, "values": values})
+
+
+def anneal(start: Sketch | float, end: Sketch | float, over: float, shape: str = "linear") -> Sketch:
+    """From start to end over so many steps of training."""
+    args = (signal("step", "step"), _operand(start), _operand(end))
+    return Sketch("anneal", args, {"over": float(over), "shape": shape})
+
+
 def program(**outputs: Sketch) -> Program:
     """The program of these results.
 

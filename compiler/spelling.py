@@ -17,6 +17,7 @@ CALLS = {
     "exp": "exp",
     "log": "log",
     "sqrt": "sqrt",
+    "cos": "cos",
     "min2": "smaller",
     "max2": "larger",
     "clip": "clip",
