@@ -13,6 +13,7 @@ COMMANDS = {
     "test": ("rlspec.cli.test", "Score the literal trajectories of a spec's tests."),
     "why": ("rlspec.cli.why", "Where a value comes from: default, spec, variant, overlay, --set."),
     "run": ("rlspec.cli.run", "Train: run a spec or a plan."),
+    "import": ("rlspec.cli.imports", "Turn logged conversations into trajectories."),
     "show": ("rlspec.cli.show", "Show a run: metrics, learning curve, trajectories turn by turn."),
     "fmt": ("rlspec.cli.fmt", "Lay specs out in their canonical form; keep every comment and the meaning."),
     "git": ("rlspec.cli.git", "Teach git to show specs by what they mean."),

@@ -93,6 +93,7 @@ CODES: dict[str, str] = {
     "RLC0708": "the run failed",
     "RLC0709": "the cold start failed its own criterion",
     "RLC0710": "the machine lacks what the plan asks for",
+    "RLC0711": "a file is no log of the kind that is imported",
     # 08 claims and tests
     "RLC0801": "a claim does not add up",
     "RLC0802": "an expectation of a test does not hold",
