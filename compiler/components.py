@@ -19,6 +19,7 @@ from rlspec.compiler import static
 from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Static, Symbol
+from rlspec.compiler.units import scale_between
 from rlspec.dsl import tree
 from rlspec.dsl.codes import CODES
 from rlspec.dsl.diagnostics import Diagnostic, near_name
@@ -170,7 +171,8 @@ class Reader:
         if not isinstance(value, Quantity):
             raise self._fail("RLC0201", f"`{name}` is a number, not {static.shown(value)}", span)
         unit = next((m.name for m in metadata if isinstance(m, Unit)), "")
-        if value.unit and value.unit != unit and not (value.unit == "%" and not unit):
+        scale = scale_between(value.unit, unit) if value.unit and unit else 1.0
+        if (value.unit and scale is None) or (value.unit not in ("", "%") and not unit):
             takes = f"counts {unit}" if unit else "has no unit"
             raise self._fail(
                 "RLC0305",
@@ -178,11 +180,12 @@ class Reader:
                 span,
                 f"write `{value.value:g}{unit}`" if unit else "",
             )
+        number = value.value * (scale or 1.0)
         if wanted is int:
-            if value.value != int(value.value) or value.unit == "%":
+            if number != int(number) or value.unit == "%":
                 raise self._fail("RLC0201", f"`{name}` is a whole number, not {static.shown(value)}", span)
-            return int(value.value)
-        return float(value.value)
+            return int(number)
+        return float(number)
 
     def _text(self, value: Static, metadata: list[Any], span: tree.Span, name: str) -> str:
         ref = next((m for m in metadata if isinstance(m, Ref)), None)

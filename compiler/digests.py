@@ -18,7 +18,7 @@ from typing import Any
 from rlspec.compiler.check import check
 from rlspec.compiler.experiment import Experiment
 from rlspec.compiler.form import Form, form_of
-from rlspec.compiler.plan import Plan, canonical
+from rlspec.compiler.plan import ESTIMATES, Plan, canonical
 from rlspec.dsl import parser, tree
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.dsl.printer import text_of
@@ -84,9 +84,10 @@ def syntax_digest(file: tree.File) -> str:
 
 def graph_digest(plan: Plan) -> str:
     """Of the lowered plan. Where roles run, and the texts that plans carry for readers, do not count."""
-    body: dict[str, Any] = plan.model_dump(mode="json", exclude={"name", "title", "notes"})
+    body: dict[str, Any] = plan.model_dump(mode="json", exclude={"name", "title", "notes", *ESTIMATES})
     for word in _PLACEMENT:
         body["graph"].pop(word, None)
+    body["policy"]["fields"].pop("shape", None)
     for source in body["sources"]:
         source.pop("formulas", None)
         source["terms"] = [term["output"] for term in source["terms"]]

@@ -94,7 +94,7 @@ class Edit:
             return "budget" if len(self.path) > 2 and self.path[-1] in _BUDGET else "optimisation"
         if kind == "seed":
             return "optimisation"
-        return "budget" if kind == "resources" else kind if kind in ROLES else "other"
+        return "budget" if kind in ("resources", "price") else kind if kind in ROLES else "other"
 
     @property
     def where(self) -> str:

@@ -34,7 +34,8 @@ FORMULAS = ("reward", "advantage")
 PER_ENV = ("signal", *FORMULAS)
 WIRED = {"serves": "env", "on": "env"}
 _APART = {"format", "name", "title", "notes", "seed", "policy", "engine", "envs", "users", "judges", "sources",
-          "credit", "stages", "graph", "budget"}  # fmt: skip
+          "credit", "stages", "graph", "budget", "resources", "prices"}  # fmt: skip
+_MEASURED = ("device", "device_memory", "host_memory", "worker_memory", "usable", "generation_rate", "training_rate")
 
 
 @dataclass(slots=True)
@@ -126,7 +127,7 @@ def form_of(plan: Plan) -> Form:
     form = Form()
     form.leaves[("seed",)] = plan.seed
     envs = sorted(e.label for e in plan.envs)
-    for part in (plan.policy, plan.engine, *plan.envs, *plan.users, *plan.judges):
+    for part in (plan.policy, plan.engine, *plan.envs, *plan.users, *plan.judges, *plan.prices):
         _component(form, part, envs)
     for stage in plan.stages:
         _component(form, ComponentPlan(label=stage.label, kind="stage", name=stage.name, fields=stage.fields), envs)
@@ -141,6 +142,8 @@ def form_of(plan: Plan) -> Form:
     _flat(form, ("resources",), {"workers": len(graph.bundles), "strategy": graph.strategy,
                                  "ready_within": graph.ready_within, "step_within": graph.step_within,
                                  **(graph.bundles[0].model_dump(mode="json") if graph.bundles else {})})  # fmt: skip
+    if plan.resources is not None:
+        _flat(form, ("resources",), {name: plan.resources.fields[name] for name in _MEASURED})
     for name, value in plan.model_dump(mode="json", exclude=_APART).items():
         _flat(form, (name,), value)
     form.leaves = {path: _plain(value) for path, value in form.leaves.items()}

@@ -61,6 +61,8 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
         stages=stages,
         graph=_graph(resources, stages),
         budget=_budget(experiment, stages),
+        resources=_component(machine) if machine else _default("resources", "machine"),
+        prices=tuple(_component(d) for d in experiment.of("price").values()),
         notes=(experiment.note,) if experiment.note else (),
     )
 
@@ -86,8 +88,12 @@ def _component(declared: Declared) -> ComponentPlan:
 def _engine(experiment: Experiment) -> ComponentPlan:
     for declared in experiment.of("engine").values():
         return _component(declared)
-    default = schema("engine", DEFAULT_ENGINE).model_validate({})
-    return ComponentPlan(label="engine", kind="engine", name=DEFAULT_ENGINE, fields=_fields(default))
+    return _default("engine", DEFAULT_ENGINE)
+
+
+def _default(kind: str, name: str) -> ComponentPlan:
+    """A component that the spec leaves out, labelled by its kind."""
+    return ComponentPlan(label=kind, kind=kind, name=name, fields=_fields(schema(kind, name).model_validate({})))
 
 
 def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:

@@ -140,6 +140,10 @@ class BudgetPlan(_Part):
     judge_calls: int
 
 
+ESTIMATES = ("resources", "prices")
+"""Parts of a plan that only `rlc plan` reads: what the machine has, what calls cost. No run depends on them."""
+
+
 class Plan(_Part):
     """See the module."""
 
@@ -157,16 +161,19 @@ class Plan(_Part):
     stages: tuple[StagePlan, ...]
     graph: GraphPlan
     budget: tuple[BudgetPlan, ...]
+    resources: ComponentPlan | None = None
+    prices: tuple[ComponentPlan, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
-        """`p1:` and 64 hex digits of SHA-256 over the canonical JSON, without title, notes, and deadlines. It
+        """`p1:` and 64 hex digits of SHA-256 over the canonical JSON, without title, notes, estimates, and deadlines. It
         identifies a run, so placement counts: another number of workers gives other last bits. What two experiments
         share wherever they run is `rlspec.compiler.digests.graph_digest`."""
-        body = self.model_dump(mode="json", exclude={"title", "notes"})
+        body = self.model_dump(mode="json", exclude={"title", "notes", *ESTIMATES})
         for word in ("ready_within", "step_within"):
             del body["graph"][word]
+        body["policy"]["fields"].pop("shape", None)
         return "p1:" + hashlib.sha256(canonical(body).encode()).hexdigest()
 
     @property
@@ -180,7 +187,7 @@ class Plan(_Part):
         Raises:
             KeyError: none has it.
         """
-        for part in (self.policy, self.engine, *self.envs, *self.users, *self.judges):
+        for part in (self.policy, self.engine, *self.envs, *self.users, *self.judges, *self.prices):
             if part.label == label:
                 return part
         raise KeyError(label)

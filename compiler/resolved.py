@@ -31,7 +31,7 @@ def resolved_text(experiment: Experiment, plan: Plan) -> str:
         item = next(i for i in experiment.item.body or () if i.head.labels and i.head.labels[0].value == name)
         assert item.head.type is not None
         lines.append(f"  param {name} : {text_of(item.head.type)} = {_leaf_text(leaf)}")
-    for kind in ("policy", "engine", "resources", "env", "user", "judge"):
+    for kind in ("policy", "engine", "resources", "price", "env", "user", "judge"):
         for declared in experiment.of(kind).values():
             lines += _component(declared, plan)
     if experiment.mix:

@@ -9,6 +9,7 @@ KIND_WORDS = {
     "policy": "the model that learns",
     "engine": "what generates the policy's tokens",
     "resources": "what the run may use of the machine",
+    "price": "what a model's tokens cost, for `rlc plan`",
     "env": "an environment: tasks, tools, and what it measures",
     "user": "who talks to the agent; `serves = [env]`",
     "judge": "who scores turns or trajectories; `on = [env]`",

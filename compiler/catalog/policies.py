@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from rlspec.compiler.catalog.base import Component, Unit
+from rlspec.compiler.catalog.base import Component, Struct, Unit
 
 Precision = Literal["float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
@@ -52,6 +52,22 @@ class Tiny(Component):
         return self
 
 
+class Shape(Struct):
+    """What the policy's network looks like, for `rlc plan`, where config.json or the table of published models does not
+    tell, or tells wrong. 0 and auto: as found there. It changes nothing of a run."""
+
+    layers: Annotated[int, Field(ge=0, description="number of transformer blocks")] = 0
+    width: Annotated[int, Field(ge=0, description="size of the residual stream")] = 0
+    heads: Annotated[int, Field(ge=0, description="query heads")] = 0
+    kv_heads: Annotated[int, Field(ge=0, description="key and value heads")] = 0
+    head_width: Annotated[int, Field(ge=0, description="size of one head")] = 0
+    feed_forward: Annotated[int, Field(ge=0, description="width of the gated feed-forward layer")] = 0
+    vocabulary: Annotated[int, Unit("tokens"), Field(ge=0, description="size of the vocabulary")] = 0
+    tied: Annotated[
+        Literal["auto", "yes", "no"], Field(description="whether the head shares the embedding's weight")
+    ] = "auto"
+
+
 class HuggingFace(Component):
     """A causal language model in Hugging Face layout, with a chat template that is append-only."""
 
@@ -62,6 +78,7 @@ class HuggingFace(Component):
     context: Annotated[int, Unit("tokens"), Field(ge=16, le=1048576, description="longest dialogue")] = 4096
     precision: Annotated[Precision, Field(description="number format of weights and activations")] = "float32"
     device: Annotated[Device, Field(description="where it runs; auto takes CUDA where there is one")] = "auto"
+    shape: Annotated[Shape, Field(description="the network's shape, for `rlc plan`, where it is not known")] = Shape()
 
 
 class HfEngine(Component):
