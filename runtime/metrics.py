@@ -6,8 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from math import comb, fsum
 
-from rlspec.compiler.plan import Plan
+from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.record.trajectory import Trajectory
+from rlspec.runtime.turn_health import TurnHealth, turn_health
 
 FINISHES = ("user_done", "transferred", "turn_limit", "context_limit")
 
@@ -22,7 +23,8 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
     """Success, rewards with their terms, dead groups, lengths, how talks ended, and the means of all measures.
 
     `success` is the share whose env says `verified`; `dead_groups` the share of groups whose rewards are all equal
-    (no advantage comes from them); `failed` the share that the machinery lost, which counts nowhere else.
+    (no advantage comes from them); `failed` the share that the machinery lost, which counts nowhere else;
+    `dead_turns` and `misaligned_turns` are those of `rlspec.runtime.turn_health`.
     """
     sound = [t for t in trajectories if t.failure is None]
     out = {
@@ -42,6 +44,9 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
             for t in scored:
                 groups[t.group].add(_total(t.scores[source.reward]))
             out[f"{prefix}dead_groups"] = mean(float(len(values) == 1) for values in groups.values())
+            health = health_of(source, scored)
+            if health is not None:
+                out |= {f"{prefix}dead_turns": health.dead, f"{prefix}misaligned_turns": health.misaligned}
     out["turns"] = mean(float(t.ledger.turns) for t in sound)
     out["tokens"] = mean(float(len(t.ledger)) for t in sound)
     out["agent_tokens"] = mean(float(sum(s.stop - s.start for s in t.ledger.turn_slices())) for t in sound)
@@ -49,6 +54,20 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
         out[f"finish.{finish}"] = mean(float(t.finish == finish) for t in sound)
     out |= _measures(sound)
     return out
+
+
+def health_of(source: SourcePlan, trajectories: Sequence[Trajectory]) -> TurnHealth | None:
+    """Dead and misaligned turns of a source's scored trajectories, by the outcome that its env verified; None where
+    there is none, or where advantages vary inside a turn."""
+    verified = f"{source.env}.verified"
+    if source.advantage_level == "token" or any(verified not in t.measures for t in trajectories):
+        return None
+    advantages = [t.scores[source.advantage] for t in trajectories]
+    return turn_health(
+        [t.group for t in trajectories],
+        [float(t.measures[verified]) for t in trajectories],
+        [a if isinstance(a, list) else [a] * t.ledger.turns for a, t in zip(advantages, trajectories, strict=True)],
+    )
 
 
 def _total(value: float | list[float]) -> float:
