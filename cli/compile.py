@@ -11,7 +11,7 @@ import click
 from rlspec.cli.options import composing
 
 if TYPE_CHECKING:
-    from rlspec.compiler.plan import Plan
+    from rlspec.compiler.plan import Plan, SourcePlan
 
 
 @click.command("compile")
@@ -43,7 +43,7 @@ def compile_(
         from rlspec.compiler.kernels import source
 
         for entry in plan.sources:
-            click.echo(f"# ---- {entry.env}\n{source(entry.program)}")
+            click.echo(f"# ---- {entry.name}\n{source(entry.program)}")
     elif emit == "plan":
         click.echo(plan_text(plan), nl=False)
     else:
@@ -61,6 +61,8 @@ def overview(plan: Plan) -> str:
     lines = [f"{plan.name}  {plan.digest[:19]}  seed {plan.seed}", "", "stages"]
     for stage, budget in zip(plan.stages, plan.budget, strict=True):
         start = f"from {stage.policy_from}" if stage.policy_from else "from the policy as declared"
+        if "within" in stage.fields:
+            start = f"within {stage.fields['within']}"
         lines.append(f"  {stage.label:<12} {stage.name:<9} {start}")
         per = "in all" if stage.name == "evaluate" else "per step"
         lines.append(
@@ -77,8 +79,22 @@ def overview(plan: Plan) -> str:
         lines.append(f"  {number}: {roles}  ({bundle.cpus:g} CPU, {bundle.gpus:g} GPU, {bundle.threads} thread)")
     lines += ["", "formulas"]
     for source in plan.sources:
-        lines.append(f"  on {source.env} ({source.share:.0%} of the tasks)")
-        for name, text in source.formulas.items():
-            lines.append(f"    {name} : {source.ranges[name]}")
-            lines.append(f"      = {text}")
+        lines += _formulas(plan, source)
     return "\n".join(lines)
+
+
+def _formulas(plan: Plan, source: SourcePlan) -> list[str]:
+    """A source's formulas with types, ranges, and when they are known if that is not plainly with the samples."""
+    from rlspec.compiler.binding import time_of, waiting
+    from rlspec.compiler.formula import formula
+
+    share = f"{source.share:.0%} of the tasks" if source.stage is None else f"sampled again on {source.env}"
+    lines = [f"  on {source.name} ({share})"]
+    lines += [f"    {text} : known {when}" for text, when in waiting(source.program).items()]
+    for name, text in source.formulas.items():
+        when = str(time_of(source.program, name))
+        lines.append(f"    {name} : {source.ranges[name]}" + (f"  {when}" if when != "per sample" else ""))
+        lines.append(f"      = {text}")
+    if plan.credit.where is not None:
+        lines.append(f"    credit to tokens where {formula(source.program, plan.credit.where)}")
+    return lines

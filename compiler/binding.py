@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlspec.compiler.formula import step_text
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.program import Program, Step
 
@@ -44,7 +45,7 @@ def times(program: Program) -> list[BindingTime]:
         tables = [t for a in step.args for t in found[a].tables]
         if step.op == "lookup":
             tables.append(step.attrs["table"])
-        # a value that is made of samples and lands at level step or const (a mean over the whole batch) still needs them
+        # a mean over the whole batch is a value per step, and still needs the samples
         sampled = any(found[a].level > Level.STEP for a in step.args)
         level = max(BY_LABEL[step.level], Level.GROUP) if sampled else BY_LABEL[step.level]
         if step.op == "input" and step.attrs["name"] != "step":
@@ -81,3 +82,16 @@ def bind(program: Program, tables: Mapping[str, Sequence[float]]) -> Program:
         return step.model_copy(update={"attrs": attrs})
 
     return program.model_copy(update={"steps": tuple(bound(s) for s in program.steps)})
+
+
+def waiting(program: Program) -> dict[str, str]:
+    """What a program waits for: its tables and schedules as text, each with the time at which it is known."""
+    out: dict[str, str] = {}
+    for at, step in enumerate(program.steps):
+        if step.op == "lookup":
+            owner = step.attrs["table"].partition(".")[0]
+            bound = step.attrs["values"] is not None
+            out.setdefault(step_text(program, at), "bound" if bound else f"after {owner}")
+        elif step.op == "anneal":
+            out.setdefault(step_text(program, at), "per step")
+    return out

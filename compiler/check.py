@@ -19,6 +19,7 @@ from rlspec.compiler.formulas import elaborate
 from rlspec.compiler.levels import Level
 from rlspec.compiler.lints import lint
 from rlspec.compiler.lower import lower
+from rlspec.compiler.order import in_time, suited
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.spectest import Case, Verdict, cases_of, run_case
 from rlspec.dsl import parser, tree
@@ -90,10 +91,12 @@ def _checked(
         if seed is not None:
             experiment.seed = seed
         _complete(experiment, report)
-        _suited(experiment, report)
+        suited(experiment, report)
         sources = elaborate(experiment, report)
         if not any(d.severity == "error" for d in report):
             _credit(experiment, [s.advantage for s in sources], [s.advantage_level for s in sources], report)
+        if not any(d.severity == "error" for d in report):
+            in_time(experiment, sources, report)
         if not any(d.severity == "error" for d in report):
             plan = lower(experiment, sources)
             lint(experiment, sources, report)

@@ -118,7 +118,8 @@ def _rows(edits: list[Edit], a: Form, b: Form, ours: dict[Path, Sourcing], their
         edit = found[0]
         where = edit.where
         if edit.path[0] in PER_ENV and edit.op != "rename":
-            envs = {p[2] for form in (a, b) for p in (*form.leaves, *form.formulas) if p[:2] == edit.path[:2]}
+            envs = {p[2] for form in (a, b) for p in (*form.leaves, *form.formulas)
+                    if p[:2] == edit.path[:2] and len(p) > 2}
             where = ".".join(edit.path[:2])
             if envs != {e.path[2] for e in found}:
                 where += " on " + ", ".join(e.path[2] for e in found)

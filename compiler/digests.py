@@ -18,7 +18,7 @@ from typing import Any
 from rlspec.compiler.check import check
 from rlspec.compiler.experiment import Experiment
 from rlspec.compiler.form import Form, form_of
-from rlspec.compiler.plan import ESTIMATES, Plan, canonical
+from rlspec.compiler.plan import ESTIMATES, Plan, canonical, drop_unused
 from rlspec.dsl import parser, tree
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.dsl.printer import text_of
@@ -88,6 +88,7 @@ def graph_digest(plan: Plan) -> str:
     for word in _PLACEMENT:
         body["graph"].pop(word, None)
     body["policy"]["fields"].pop("shape", None)
+    drop_unused(body)
     for source in body["sources"]:
         source.pop("formulas", None)
         source["terms"] = [term["output"] for term in source["terms"]]

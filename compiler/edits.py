@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
-from rlspec.compiler.form import FORMULAS, ORDER, PER_ENV, Form, Names, Path
+from rlspec.compiler.form import ORDER, PER_ENV, Form, Names, Path
 from rlspec.compiler.normal import SYMMETRIC, Node, sum_of, terms_of
 from rlspec.compiler.notation import number_text, part_text, term_text, text_of
 
@@ -180,7 +180,7 @@ def _follows(path: Path, a: Form, b: Form) -> bool:
     both = {p[1] for p in a.leaves if p[0] == "env" and len(p) == 2 and p in b.leaves}
     if path[0] == "mix":
         return path[1] not in both
-    if path[0] not in PER_ENV or path[2] in both:
+    if path[0] not in PER_ENV or len(path) < 3 or path[2] in both:
         return False
     here = a if path in a.leaves or path in a.formulas else b
     for env in both:
@@ -229,7 +229,7 @@ def _formula_edits(a: Form, b: Form) -> list[Edit]:
         if path not in a.formulas:
             come, implied = Form(formulas={path: new}), _follows(path, a, b)
             out.append(Edit("add", path, None, text_of(new), added=come, implied=implied))
-    return sorted(out, key=lambda e: FORMULAS.index(e.path[0]))
+    return sorted(out, key=lambda e: PER_ENV.index(e.path[0]))
 
 
 Found = dict[tuple[str, str], "list[Inside]"]

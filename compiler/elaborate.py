@@ -25,14 +25,24 @@ class Failed(Exception):
     """This expression has been reported; whoever declared it goes on with the next one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that a stage finds: its name ("calibrate.weight"), the choices that it has a value for, their range."""
+
+    name: str
+    choices: tuple[str, ...]
+    range: Range
+
+
 @dataclass(slots=True)
 class Scope:
     """What names mean in an expression. `names` gives values, `definitions` the `def`s by dotted name, `member` the
-    measure `target.name` (or None), `outer` what else to offer as a near name."""
+    measure `target.name` (or None), `table` the table of that name (or None)."""
 
     names: Mapping[str, Value | Callable[[], Value]]
     definitions: Mapping[str, tree.Item]
     member: Callable[[str, str, tree.Span], Value | None]
+    table: Callable[[str, str, tree.Span], Table | None] = lambda *_: None
 
 
 @dataclass(slots=True)
@@ -78,6 +88,8 @@ class Elaborator:
                 if found is None:
                     raise self.fail("RLC0101", f"unknown name `{target.value}`", target.span)
                 return found
+            case tree.Index():
+                return self._looked_up(node, scope)
             case tree.Unary(op="-"):
                 inner = self.number(node.operand, scope)
                 if (known := self.builder.constant(inner.step)) is not None:
@@ -130,6 +142,25 @@ class Elaborator:
             f"did you mean `{near}`?" if near else "",
             [f"names in scope: {', '.join(sorted(scope.names)) or 'none'}"],
         )
+
+    def _looked_up(self, node: tree.Index, scope: Scope) -> Value:
+        """`calibrate.weight[tier]`: the table's value of a choice."""
+        match node.target:
+            case tree.Member(target=tree.Name() as owner, name=name):
+                table = scope.table(owner.value, name.value, node.target.span)
+            case _:
+                table = None
+        if table is None:
+            where = "inside a definition there is none: give it as an argument" if self._expanding else ""
+            raise self.fail("RLC0201", "only a table that a stage finds can be indexed", node.span, where)
+        key = self.value(node.key, scope, table.choices)
+        if key.choices != table.choices:
+            listed = ", ".join(table.choices)
+            of = f" of {', '.join(key.choices)}" if key.choices else ""
+            message = f"`{table.name}` has a value for each of {listed}"
+            raise self.fail("RLC0202", message, node.key.span, f"this is {key.base}{of}")
+        step = self.builder.apply("lookup", key.step, table=table.name, size=len(table.choices), values=None)
+        return Value(step, "real", key.level, table.range)
 
     # ------------------------------------------------------------------------------------------------- operators
 

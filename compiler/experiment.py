@@ -60,7 +60,8 @@ class Declared:
 
 @dataclass(slots=True)
 class Formula:
-    """A declared formula: signal, let, reward or advantage, perhaps only `on` one environment."""
+    """A declared formula: signal, let, reward or advantage, perhaps only `on` one environment, or on the trajectories
+    that a stage samples again."""
 
     kind: str
     name: str
@@ -86,6 +87,7 @@ class Experiment:
     definitions: dict[str, tree.Item] = field(default_factory=dict)
     mix: dict[str, float] = field(default_factory=dict)
     credit: str | None = None
+    credit_where: tree.Expression | None = None
     credit_span: tree.Span | None = None
 
     def of(self, kind: str) -> dict[str, Declared]:
@@ -151,6 +153,7 @@ class _Resolver:
         self.experiment = Experiment(label or "unnamed", item, definitions=definitions)
         self.body = item.body or ()
         self.labels: dict[str, set[str]] = {}
+        self.resampling: set[str] = set()  # labels of stages that formulas may be `on`
         self._params(settings)
         self._collect_labels()
         self.reader = Reader(self.experiment.params, self.labels, report)
@@ -230,6 +233,19 @@ class _Resolver:
                 if label in taken and kind in catalog():
                     self.report.append(Diagnostic("RLC0105", f"{kind} `{label}` is declared twice", item.head.span))
                 taken.add(label)
+                if kind == "stage" and getattr(self._schema(item), "RIDES", False):
+                    self.resampling.add(label)
+        for label in self.resampling & self.labels.get("env", set()):
+            span = next(i.head.span for i in self.body if i.head.labels and i.head.labels[0].value == label)
+            self.report.append(Diagnostic("RLC0105", f"an env and a stage are both called `{label}`", span,
+                                          label="formulas could not say which they are on"))  # fmt: skip
+
+    @staticmethod
+    def _schema(item: tree.Item) -> type[Component] | None:
+        """The component that a declaration names, if there is one."""
+        written = item.head.type
+        name = written.base.value if written is not None and isinstance(written.base, tree.Name) else ""
+        return catalog()[item.head.path[0].value].get(name)
 
     # --------------------------------------------------------------------------------------------------- items
 
@@ -329,13 +345,18 @@ class _Resolver:
                 )  # fmt: skip
             raise Failed()
         on = head.on.value if head.on else None
-        if on is not None and on not in self.labels.get("env", set()):
-            near = near_name(on, self.labels.get("env", set()))
+        known = self.labels.get("env", set()) | self.resampling
+        if on is not None and on not in known:
+            near = near_name(on, known)
             hint = f"did you mean `{near}`?" if near else ""
+            if on in self.labels.get("stage", set()):
+                hint = "only a stage that samples again has formulas of its own"
             raise self.fail("RLC0101", f"there is no env `{on}`", head.on.span, hint)  # type: ignore[union-attr]
         name = head.labels[0].value
         for other in self.experiment.formulas:
-            if other.name == name and (other.on == on or None in (other.on, on) or other.kind != kind):
+            ons = {other.on, on}
+            both = other.on == on or (None in ons and not ons & self.resampling)
+            if other.name == name and (both or other.kind != kind):
                 raise self.fail("RLC0105", f"`{name}` is declared twice", head.span)
         self.experiment.formulas.append(Formula(kind, name, wanted, on, item.value, item))
 
@@ -384,9 +405,12 @@ class _Resolver:
             not isinstance(value, tree.Call)
             or not isinstance(value.function, tree.Name)
             or value.function.value != "agent_tokens"
-            or len(value.arguments) != 1
+            or not value.arguments
             or not isinstance(value.arguments[0].value, tree.Name)
+            or any(a.name is None or a.name.value != "where" for a in value.arguments[1:])
+            or len(value.arguments) > 2
         ):
-            raise self.fail("RLC0205", "credit is `agent_tokens(advantage)`", item.span)
+            raise self.fail("RLC0205", "credit is `agent_tokens(A)`, perhaps with `where = condition`", item.span)
+        self.experiment.credit_where = value.arguments[1].value if len(value.arguments) == 2 else None
         self.experiment.credit = value.arguments[0].value.value
         self.experiment.credit_span = value.arguments[0].span

@@ -31,7 +31,7 @@ Names = Mapping[tuple[str, str], str]
 
 ORDER: Path = ("stages",)
 FORMULAS = ("reward", "advantage")
-PER_ENV = ("signal", *FORMULAS)
+PER_ENV = ("signal", *FORMULAS, "credit")
 WIRED = {"serves": "env", "on": "env"}
 _APART = {"format", "name", "title", "notes", "seed", "policy", "engine", "envs", "users", "judges", "sources",
           "credit", "stages", "graph", "budget", "resources", "prices"}  # fmt: skip
@@ -95,7 +95,8 @@ def _path(path: Path, names: Names) -> Path:
         return path
     kind, label, *rest = path
     if kind in PER_ENV and rest:
-        rest[0] = names.get(("env", rest[0]), rest[0])
+        words = rest[0].split("/")  # an environment, a stage, or both
+        rest[0] = "/".join(names.get(("env", w), names.get(("stage", w), w)) for w in words)
     owner = "env" if kind == "mix" else kind
     return (kind, names.get((owner, label), label), *rest)
 
@@ -134,10 +135,13 @@ def form_of(plan: Plan) -> Form:
     form.leaves[ORDER] = [s.label for s in plan.stages]
     form.references[ORDER] = "stage"
     known: dict[str, dict[Path, Node]] = {}
-    for source in plan.sources:
+    for source in plan.drawn:
         form.leaves[("mix", source.env)] = source.share
-        _source(form, source, known)
-    _flat(form, ("credit",), plan.credit.model_dump(mode="json"))
+        _source(form, source, plan, known)
+    for source in plan.sources:  # what differs from the environment's, whose formulas come first
+        if source.stage is not None:
+            _source(form, source, plan, known)
+    _flat(form, ("credit",), plan.credit.model_dump(mode="json", exclude={"where"}))
     graph = plan.graph
     _flat(form, ("resources",), {"workers": len(graph.bundles), "strategy": graph.strategy,
                                  "ready_within": graph.ready_within, "step_within": graph.step_within,
@@ -213,9 +217,11 @@ def _flat(form: Form, path: Path, value: Any) -> None:
         form.leaves[path] = value
 
 
-def _source(form: Form, source: SourcePlan, known: dict[str, dict[Path, Node]]) -> None:
-    """Signals, rewards and advantage of one environment. `known` holds the formulas of programs met before."""
+def _source(form: Form, source: SourcePlan, plan: Plan, known: dict[str, dict[Path, Node]]) -> None:
+    """Signals, rewards and advantage of one source. `known` holds the formulas of programs met before."""
     direct, choices, paid = {}, {}, ""
+    alone = sum(s.stage == source.stage for s in plan.sources) == 1
+    place = source.name if source.stage is None or alone else f"{source.stage}/{source.env}"
     for signal in source.signals:
         label, _, measure = signal.measure.partition(".")
         if signal.choices:
@@ -224,21 +230,24 @@ def _source(form: Form, source: SourcePlan, known: dict[str, dict[Path, Node]]) 
             paid = signal.name  # written by the stage that places its KL in the reward, and compared there
             continue
         owner = "env" if label == source.env else "user" if label == source.user else label
-        if signal.name == f"{label}_{measure}":
+        if signal.name == f"{label}_{measure}" or signal.measure == "stage.step":
             direct[signal.name] = f"{owner}.{measure}"
             continue
-        path: Path = ("signal", signal.name, source.env)
-        form.leaves[path] = f"{owner}.{measure}"
-        form.references[path] = "judge"
+        path: Path = ("signal", signal.name, place)
+        if form.leaves.get((*path[:2], source.env)) != f"{owner}.{measure}":
+            form.leaves[path] = f"{owner}.{measure}"
+            form.references[path] = "judge|stage"
     key = repr((source.program.model_dump_json(), choices, direct, paid, sorted(source.formulas), source.advantage))
     if key not in known:
-        known[key] = _formulas(source, Normaliser(source.program, choices, direct), paid)
+        known[key] = _formulas(source, Normaliser(source.program, choices, direct), paid, plan.credit.where)
     for path, whole in known[key].items():
-        form.formulas[*path, source.env] = whole
+        usual = form.formulas.get((*path, source.env))
+        if usual is None or usual.key != whole.key:
+            form.formulas[*path, place] = whole
 
 
-def _formulas(source: SourcePlan, normaliser: Normaliser, paid: str) -> dict[Path, Node]:
-    """Rewards and advantage in normal form, by (kind, name)."""
+def _formulas(source: SourcePlan, normaliser: Normaliser, paid: str, where: str | None) -> dict[Path, Node]:
+    """Rewards, advantage and the condition of the credit in normal form, by (kind, name)."""
     out: dict[Path, Node] = {}
     outputs = source.program.outputs
     rewards = {name: outputs[name] for name in source.formulas if name != source.advantage and name in outputs}
@@ -249,6 +258,8 @@ def _formulas(source: SourcePlan, normaliser: Normaliser, paid: str) -> dict[Pat
             whole = sum_of({k: t for k, t in terms_of(whole).items() if t[0].attr("name") != paid})
         out["reward", name] = whole
     out["advantage", source.advantage] = normaliser.output(source.advantage, rewards)
+    if where is not None and where in outputs:
+        out["credit", "where"] = normaliser.output(where, inner)
     return out
 
 

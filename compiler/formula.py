@@ -35,6 +35,11 @@ def formula(program: Program, output: str) -> str:
     return _text(program.steps, at, names)[0]
 
 
+def step_text(program: Program, at: int) -> str:
+    """One step's formula, written out."""
+    return _text(program.steps, at, {})[0]
+
+
 def number(value: float) -> str:
     """A float64 as people write it: whole numbers without a point."""
     return str(int(value)) if value == int(value or 0) and abs(value) < 1e16 else repr(value)

@@ -12,8 +12,9 @@ from rlspec.compiler.catalog.papers import LlmJudge
 from rlspec.compiler.catalog.shop import OracleJudge
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.experiment import Experiment, Formula
-from rlspec.compiler.formulas import Formulas, elaborate, measure_type
+from rlspec.compiler.formulas import EnvFormulas, Formulas
 from rlspec.compiler.levels import Level
+from rlspec.compiler.measures import measure_type
 from rlspec.compiler.program import Step
 from rlspec.compiler.ranges import Range, number_text
 from rlspec.dsl import tree
@@ -33,8 +34,8 @@ class Scored:
 
     def formula(self, kind: str, name: str) -> Formula | None:
         """The declaration of a reward or advantage of this environment."""
-        found = [f for f in self.experiment.formulas if (f.kind, f.name) == (kind, name)]
-        return next((f for f in found if f.on in (self.source.env, None)), None)
+        found = {f.on: f for f in self.experiment.formulas if (f.kind, f.name) == (kind, name)}
+        return next((found[on] for on in self.source.scopes if on in found), None)
 
     def span(self, kind: str, name: str) -> tree.Span:
         """Where its expression stands."""
@@ -128,9 +129,10 @@ def _held(scored: Scored, signal: Formula, value: float) -> Range | None:
     span = signal.expression.span
     fixed = dataclasses.replace(signal, kind="let", expression=tree.Number(value, "", True, number_text(value), span))
     formulas = [fixed if f is signal else f for f in scored.experiment.formulas]
-    env = scored.source.env
-    again = elaborate(dataclasses.replace(scored.experiment, formulas=formulas), [])
-    found = next((f.values[scored.source.reward] for f in again if f.env == env), None)
+    experiment, source = dataclasses.replace(scored.experiment, formulas=formulas), scored.source
+    stage = experiment.of("stage")[source.stage] if source.stage else None
+    again = EnvFormulas(experiment, experiment.of("env")[source.env], [], stage).build()
+    found = again.values[source.reward] if again else None
     return found.range if found and found.level is Level.TRAJ else None
 
 

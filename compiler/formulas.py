@@ -1,32 +1,37 @@
-"""Formulas of one environment: its signals, rewards and advantage as one program.
+"""Formulas of one source of trajectories: its signals, rewards and advantage as one program.
 
 Every environment of a mix has a program of its own, because its rewards, its judge and its group statistics are its
-own; a formula without `on` belongs to all of them.
+own; a formula without `on` belongs to all of them. So have the trajectories that a stage samples again (`on fission`):
+what is not said for them is as it is for their environment.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
 
-from rlspec.compiler.builder import Builder, Value
+from rlspec.compiler.builder import Value
 from rlspec.compiler.catalog.stages import Grpo
-from rlspec.compiler.elaborate import Elaborator, Failed, Scope
+from rlspec.compiler.elaborate import Failed, Scope
 from rlspec.compiler.experiment import Declared, Experiment, Formula
 from rlspec.compiler.levels import Level
 from rlspec.compiler.library import standard
+from rlspec.compiler.measures import Inputs
 from rlspec.compiler.plan import SignalPlan, TermPlan
 from rlspec.compiler.program import Program
 from rlspec.compiler.ranges import Range
-from rlspec.compiler.types import NUMERIC, Type, read_type
-from rlspec.dsl import parser, tree
-from rlspec.dsl.diagnostics import Diagnostic, Severity, Source, near_name
+from rlspec.compiler.types import NUMERIC
+from rlspec.dsl import tree
+from rlspec.dsl.diagnostics import Diagnostic, Severity
 from rlspec.dsl.printer import text_of
+
+WHERE = "credit.where"
+"""The result that says which tokens carry the advantage. No formula can be called so."""
 
 
 @dataclass(slots=True)
 class Formulas:
-    """One environment's formulas, elaborated."""
+    """One source's formulas, elaborated. `stage` is the stage that samples its trajectories again; `where` the result
+    that restricts the credit, if one does."""
 
     env: str
     user: str | None
@@ -40,30 +45,35 @@ class Formulas:
     ranges: dict[str, str] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     formulas: dict[str, str] = field(default_factory=dict)
+    stage: str | None = None
+    where: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What formulas of this source alone are `on`."""
+        return self.stage or self.env
+
+    @property
+    def scopes(self) -> tuple[str | None, ...]:
+        """What its formulas may be `on`, the nearest first."""
+        return tuple(dict.fromkeys((self.name, self.env, None)))
 
 
-@cache
-def measure_type(text: str) -> Type:
-    """The type that a catalog entry writes for a measure."""
-    file, report = parser.parse(Source("catalog", f"x m : {text} = 0"))
-    found = read_type(file.items[0].head.type, report) if file.items and file.items[0].head.type else None
-    if found is None or report:
-        raise ValueError(f"the catalog has an unreadable type: {text}")
-    return found
+class EnvFormulas(Inputs):
+    """Elaborates the formulas of one environment, or those of the trajectories that a stage samples again on it."""
 
-
-class EnvFormulas:
-    """Elaborates the formulas of one environment."""
-
-    def __init__(self, experiment: Experiment, env: Declared, report: list[Diagnostic]) -> None:
-        self.experiment, self.env, self.report = experiment, env, report
-        self.elaborator = Elaborator(Builder(), report)
-        self.signals: dict[str, SignalPlan] = {}
+    def __init__(
+        self, experiment: Experiment, env: Declared, report: list[Diagnostic], stage: Declared | None = None
+    ) -> None:
+        super().__init__(experiment, env, report)
+        self.stage = stage
         self.values: dict[str, Value] = {}
         self.used: set[str] = set()
-        self.users = [u for u in experiment.of("user").values() if env.label in u.wiring.get("serves", [env.label])]
-        self.judges = [j for j in experiment.of("judge").values() if env.label in j.wiring.get("on", [env.label])]
-        self.formulas = [f for f in experiment.formulas if f.on in (None, env.label)]
+        own = {f.name for f in experiment.formulas if stage is not None and f.on == stage.label}
+        self.formulas = [
+            f for f in experiment.formulas
+            if (f.on in (None, env.label) and f.name not in own) or (stage is not None and f.on == stage.label)
+        ]  # fmt: skip
         self._pending: set[str] = set()
 
     # --------------------------------------------------------------------------------------------------- scope
@@ -77,7 +87,7 @@ class EnvFormulas:
             if isinstance(number, float | int):
                 names.setdefault(name, self.elaborator.constant(float(number)))  # type: ignore[arg-type]
         definitions = {**standard(), **self.experiment.definitions}
-        return Scope(names, definitions, self.measure)
+        return Scope(names, definitions, self.measure, self.table)
 
     def named(self, formula: Formula) -> Value:
         """The value of a declared formula, elaborated when it is first needed."""
@@ -100,7 +110,7 @@ class EnvFormulas:
 
     def _elaborate(self, formula: Formula) -> Value:
         if formula.kind == "signal":
-            return self._signal(formula)
+            return self.signal(formula)
         found = self.elaborator.value(formula.expression, self.scope())
         if formula.type is None:
             return found
@@ -122,98 +132,22 @@ class EnvFormulas:
         step = builder.apply("sub", reward.step, builder.apply("mul", builder.const(coefficient), kl))
         return Value(step, "real", Level.TRAJ, Range())
 
-    def measure(self, target: str, name: str, span: tree.Span) -> Value | None:
-        """`env.verified`, `turns.score`: a measure read directly."""
-        part = self._part(target)
-        if part is None:
-            near = near_name(target, ["env", "user", *(p.label for p in self.parts())])
-            if near and near != target:
-                raise self.elaborator.fail("RLC0101", f"unknown name `{target}`", span, f"did you mean `{near}`?")
-            return None
-        return self._input(f"{part.label}_{name}", part, name, span)
-
-    def parts(self) -> list[Declared]:
-        return [self.env, *self.users, *self.judges]
-
-    def _part(self, target: str) -> Declared | None:
-        if target == "env":
-            return self.env
-        if target == "user":
-            return self.users[0] if self.users else None
-        return next((p for p in self.parts() if p.label == target), None)
-
-    def _input(self, name: str, part: Declared, measure: str, span: tree.Span, declared: Type | None = None) -> Value:
-        known = part.schema.MEASURES
-        if measure not in known:
-            near = near_name(measure, known)
-            hint = f"did you mean `{near}`?" if near else f"it measures {', '.join(known) or 'nothing'}"
-            raise self.elaborator.fail("RLC0109", f"`{part.label}` does not measure `{measure}`", span, hint)
-        found = measure_type(known[measure])
-        if declared is not None:
-            self._agree(declared, found, span, f"{part.label}.{measure}")
-        wanted = declared or found
-        code = wanted.base in ("text", "enum")
-        kind = "code" if code else wanted.base
-        step = self.elaborator.builder.input(name, wanted.level, kind)
-        self.signals[name] = SignalPlan(
-            name=name,
-            level=wanted.level.label,  # type: ignore[arg-type]
-            kind=kind,  # type: ignore[arg-type]
-            measure=f"{part.label}.{measure}",
-            choices=wanted.choices,
-        )
-        return Value(step, wanted.base, wanted.level, wanted.range, wanted.choices)
-
-    def _agree(self, declared: Type, found: Type, span: tree.Span, what: str) -> None:
-        numeric = declared.base == "real" and found.base == "int"
-        if (declared.base != found.base and not numeric) or declared.choices != found.choices:
-            raise self.elaborator.fail("RLC0201", f"`{what}` is {found}, declared {declared}", span)
-        if declared.level != found.level:
-            raise self.elaborator.fail(
-                "RLC0301",
-                f"`{what}` varies over {found.level.label}, declared at level {declared.level.label}",
-                span,
-                f"write `@{found.level.label}`",
-            )
-        if declared.base in NUMERIC and not found.range.within(declared.range):
-            raise self.elaborator.fail("RLC0402", f"`{what}` can be {found.range}, declared {declared.range}", span)
-
-    def _signal(self, formula: Formula) -> Value:
-        node = formula.expression
-        if not isinstance(node, tree.Member) or not isinstance(node.target, tree.Name):
-            raise self.elaborator.fail(
-                "RLC0205",
-                "a signal is what env, user or judge measure",
-                node.span,
-                "write `env.verified` or `judge.score`; a formula is a `let`",
-            )
-        part = self._part(node.target.value)
-        if part is None:
-            known = ["env", "user", *(p.label for p in self.parts())]
-            near = near_name(node.target.value, known)
-            raise self.elaborator.fail(
-                "RLC0101",
-                f"on `{self.env.label}` nothing is called `{node.target.value}`",
-                node.target.span,
-                f"did you mean `{near}`?" if near else f"there are {', '.join(known)}",
-            )
-        return self._input(formula.name, part, node.name.value, node.span, formula.type)
-
     # ------------------------------------------------------------------------------------------------ the program
 
     def build(self) -> Formulas | None:
         """The program, or None after reporting."""
         rewards = [f for f in self.formulas if f.kind == "reward"]
         advantages = [f for f in self.formulas if f.kind == "advantage"]
-        where = self.env.item.head.span
+        place = self.env.item.head.span
         for kind, found in (("reward", rewards), ("advantage", advantages)):
             if not found:
                 self.report.append(
-                    Diagnostic("RLC0502", f"env `{self.env.label}` has no {kind}", where,
+                    Diagnostic("RLC0502", f"env `{self.env.label}` has no {kind}", place,
                                label=f"declare `{kind} ...` for it")
                 )  # fmt: skip
         before = sum(d.severity == "error" for d in self.report)
         wanted = [f for f in advantages if f.name == self.experiment.credit] or advantages
+        credited = self._credited()
         for formula in [*wanted, *rewards, *self.formulas]:
             if formula.name in self.values or self._of_other_env(formula):
                 continue
@@ -228,7 +162,17 @@ class EnvFormulas:
         if not rewards or not advantages or sum(d.severity == "error" for d in self.report) > before:
             return None
         self.used |= {wanted[0].name}
-        return self._formulas(rewards, wanted[0])
+        return self._formulas(rewards, wanted[0], credited)
+
+    def _credited(self) -> int | None:
+        """The step that says which tokens carry the advantage, where the spec restricts them."""
+        condition = self.experiment.credit_where
+        if condition is None:
+            return None
+        try:
+            return self.elaborator.boolean(condition, self.scope()).step
+        except Failed:
+            return None
 
     def _of_other_env(self, formula: Formula) -> bool:
         """A signal of a judge or user that is declared, but does not serve this environment."""
@@ -236,9 +180,9 @@ class EnvFormulas:
         if formula.kind != "signal" or not (isinstance(node, tree.Member) and isinstance(node.target, tree.Name)):
             return False
         declared = {label for kind in ("user", "judge", "env") for label in self.experiment.of(kind)}
-        return node.target.value in declared and self._part(node.target.value) is None
+        return node.target.value in declared and self.part(node.target.value) is None
 
-    def _formulas(self, rewards: list[Formula], advantage: Formula) -> Formulas | None:
+    def _formulas(self, rewards: list[Formula], advantage: Formula, credited: int | None) -> Formulas | None:
         main = next((r for r in reversed(rewards) if self.values[r.name].level is Level.TRAJ), rewards[-1])
         outputs = {r.name: self.values[r.name].step for r in rewards}
         outputs[advantage.name] = self.values[advantage.name].step
@@ -251,6 +195,8 @@ class EnvFormulas:
             name = f"{main.name}_term{number}"
             outputs[name] = builder.apply("neg", step) if sign == "-" else step
             terms.append(TermPlan(output=name, text=f"{'- ' if sign == '-' else ''}{text_of(part)}"))
+        if credited is not None:
+            outputs[WHERE] = credited
         for reward in rewards:
             self._constant(reward)
         program = builder.program(outputs)
@@ -268,6 +214,8 @@ class EnvFormulas:
             ranges={f.name: _reach(self.values[f.name]) for f in [*rewards, advantage]},
             values={f.name: self.values[f.name] for f in [*rewards, advantage]},
             formulas={f.name: text_of(f.expression) for f in [*rewards, advantage]},
+            stage=self.stage.label if self.stage else None,
+            where=WHERE if credited is not None else None,
         )
 
     def _constant(self, reward: Formula) -> None:
@@ -288,14 +236,26 @@ def _reach(value: Value) -> str:
     return f"{kind}@{value.level.label}" + (f" in {known}" if known else "")
 
 
+def sources_of(experiment: Experiment) -> list[tuple[Declared, Declared | None]]:
+    """Every source of trajectories: each environment, then each environment under each stage that samples again."""
+    envs = experiment.of("env")
+    out: list[tuple[Declared, Declared | None]] = [(env, None) for env in envs.values()]
+    for stage in experiment.of("stage").values():
+        if getattr(stage.schema, "RIDES", False):
+            chosen = getattr(stage.component, "on", ()) or envs
+            out += [(env, stage) for label, env in envs.items() if label in chosen]
+    return out
+
+
 def elaborate(experiment: Experiment, report: list[Diagnostic]) -> list[Formulas]:
-    """The programs of all environments, those that are sound."""
+    """The programs of all sources, those that are sound."""
     seen: set[tuple[str, int | None, str]] = set()
     used: set[int] = set()
     out = []
-    for env in experiment.of("env").values():
+    sources = sources_of(experiment)
+    for env, stage in sources:
         own: list[Diagnostic] = []
-        source = EnvFormulas(experiment, env, own)
+        source = EnvFormulas(experiment, env, own, stage)
         found = source.build()
         used |= {id(f) for f in source.formulas if f.name in source.used}
         for diagnostic in own:  # a formula shared by several environments is wrong once
@@ -305,7 +265,7 @@ def elaborate(experiment: Experiment, report: list[Diagnostic]) -> list[Formulas
                 report.append(diagnostic)
         if found is not None:
             out.append(found)
-    if out and len(out) == len(experiment.of("env")):
+    if out and len(out) == len(sources):
         _unused([f for f in experiment.formulas if id(f) not in used], report)
     return out
 

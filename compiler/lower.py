@@ -7,6 +7,7 @@ from typing import Any
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
+from rlspec.compiler.catalog.stages import Optimised, Stage
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import Formulas
 from rlspec.compiler.plan import (
@@ -28,7 +29,7 @@ DEFAULT_ENGINE = "hf"
 def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
     """The plan of an experiment that was checked without an error."""
     stages = _stages(experiment)
-    share = 1.0 / max(1, len(sources))
+    share = 1.0 / max(1, len(experiment.of("env")))
     machine = next(iter(experiment.of("resources").values()), None)
     resources = machine.made if machine else schema("resources", "machine").model_validate({})
     return Plan(
@@ -43,7 +44,7 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
         sources=tuple(
             SourcePlan(
                 env=f.env,
-                share=experiment.mix.get(f.env, 0.0) if experiment.mix else share,
+                share=0.0 if f.stage else experiment.mix.get(f.env, 0.0) if experiment.mix else share,
                 user=f.user,
                 judges=f.judges,
                 signals=f.signals,
@@ -54,10 +55,11 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
                 terms=f.terms,
                 ranges=f.ranges,
                 formulas=f.formulas,
+                stage=f.stage,
             )
             for f in sources
         ),
-        credit=CreditPlan(),
+        credit=CreditPlan(where=sources[0].where if sources else None),
         stages=stages,
         graph=_graph(resources, stages),
         budget=_budget(experiment, stages),
@@ -103,7 +105,7 @@ def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
         out.append(
             StagePlan(label=declared.label, name=declared.name, fields=_fields(declared.made), policy_from=trained)
         )
-        if declared.name != "evaluate":
+        if isinstance(declared.made, Stage) and declared.made.TRAINS:
             trained = declared.label
     return tuple(out)
 
@@ -121,13 +123,23 @@ def _graph(machine: Any, stages: tuple[StagePlan, ...]) -> GraphPlan:
             edges += [("demonstrations", f"{stage.label}/trainer", "rows")]
         elif stage.name == "evaluate":
             edges += [(f"{stage.label}/rollout", f"{stage.label}/report", "trajectories")]
+        elif stage.name == "irc":
+            readers = dict.fromkeys(s.label for s in stages if s.name == "grpo")
+            edges += [(f"{stage.label}/rollout", f"{stage.label}/table", "trajectories")]
+            edges += [(f"{stage.label}/table", f"{other}/scorer", "weights") for other in readers]
+        elif stage.name == "resample":
+            inside = stage.fields["within"]
+            edges += [
+                (f"{inside}/rollout", f"{stage.label}/rollout", "failed trajectories"),
+                (f"{stage.label}/rollout", f"{inside}/scorer", "recovery groups"),
+            ]
         else:
             edges += [
                 (f"{stage.label}/rollout", f"{stage.label}/scorer", "trajectories"),
                 (f"{stage.label}/scorer", f"{stage.label}/trainer", "advantages"),
                 (f"{stage.label}/trainer", f"{stage.label}/rollout", "weights"),
             ]
-        if stage.policy_from and stage.name != "evaluate":
+        if stage.policy_from and issubclass(schema("stage", stage.name), Optimised):
             edges.append((f"{stage.policy_from}/trainer", f"{stage.label}/trainer", "weights"))
         for place in ("before", "after"):
             for other in stage.fields.get(place, []):
@@ -149,23 +161,20 @@ def _budget(experiment: Experiment, stages: tuple[StagePlan, ...]) -> tuple[Budg
     turns = max((int(getattr(e.made, "max_turns", 1)) for e in envs), default=1)
     users, judges = len(experiment.of("user")), len(experiment.of("judge"))
     out = []
+    made = {label: declared.made for label, declared in experiment.of("stage").items()}
     for stage in stages:
-        fields = stage.fields
-        if stage.name == "grpo":
-            trajectories, steps = fields["tasks_per_step"] * fields["group"], fields["steps"]
-        elif stage.name == "evaluate":
-            trajectories, steps = fields["tasks"] * fields["trials"], 1
-        else:
-            trajectories, steps = fields["batch"], fields["max_steps"]
-        talks = stage.name != "sft"
+        component = made[stage.label]
+        assert isinstance(component, Stage)
+        inside = made.get(str(stage.fields.get("within", "")))
+        work = component.work(inside if isinstance(inside, Stage) else None)
         out.append(
             BudgetPlan(
                 stage=stage.label,
-                steps=steps,
-                trajectories=trajectories,
-                tokens=trajectories * context,
-                user_replies=trajectories * turns if talks and users else 0,
-                judge_calls=trajectories * judges if stage.name == "grpo" else 0,
+                steps=work.steps,
+                trajectories=work.trajectories,
+                tokens=work.trajectories * context,
+                user_replies=work.trajectories * turns if work.talks and users else 0,
+                judge_calls=work.trajectories * judges if work.judges else 0,
             )
         )
     return tuple(out)

@@ -59,7 +59,10 @@ class TermPlan(_Part):
 
 
 class SourcePlan(_Part):
-    """One environment's share of the batch with its reward program. Group statistics never cross sources."""
+    """One environment's share of the batch with its reward program. Group statistics never cross sources.
+
+    With `stage`, the trajectories that this stage samples again: their keys begin with its label, and their share of
+    the tasks is 0 because they come on top."""
 
     env: str
     share: float
@@ -73,12 +76,20 @@ class SourcePlan(_Part):
     terms: tuple[TermPlan, ...]
     ranges: dict[str, str]
     formulas: dict[str, str]
+    stage: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What formulas are `on`: the environment, or the stage whose trajectories these are."""
+        return self.stage or self.env
 
 
 class CreditPlan(_Part):
-    """Which tokens carry the advantage."""
+    """Which tokens carry the advantage. `where` is the result of every source's program that says so (nonzero: yes; it
+    may be coarser than tokens); a token that it leaves out is not learned from and counts in no denominator."""
 
     to: Literal["agent_tokens"] = "agent_tokens"
+    where: str | None = None
 
 
 class StagePlan(_Part):
@@ -174,12 +185,30 @@ class Plan(_Part):
         for word in ("ready_within", "step_within"):
             del body["graph"][word]
         body["policy"]["fields"].pop("shape", None)
+        drop_unused(body)
         return "p1:" + hashlib.sha256(canonical(body).encode()).hexdigest()
 
     @property
     def short(self) -> str:
         """`name-digest`, the default name of a run directory."""
         return f"{self.name}-{self.digest[3:11]}"
+
+    @property
+    def drawn(self) -> tuple[SourcePlan, ...]:
+        """The sources that tasks are drawn for: one per environment."""
+        return tuple(s for s in self.sources if s.stage is None)
+
+    def source_of(self, env: str, key: str) -> SourcePlan:
+        """The source that scores a trajectory of an environment, by its key ("train/12/5/3").
+
+        Raises:
+            KeyError: there is none.
+        """
+        own = [s for s in self.sources if s.env == env]
+        label = key.partition("/")[0]
+        for source in (*(s for s in own if s.stage == label), *(s for s in own if s.stage is None)):
+            return source
+        raise KeyError(env)
 
     def labelled(self, label: str) -> ComponentPlan:
         """The component of that label.
@@ -191,6 +220,15 @@ class Plan(_Part):
             if part.label == label:
                 return part
         raise KeyError(label)
+
+
+def drop_unused(body: dict[str, Any]) -> None:
+    """Leave out of a plan's JSON what the language learned later and this plan has no use for, so that its digests stay
+    what they were."""
+    for part in (body["credit"], *body["sources"]):
+        for name in ("where", "stage"):
+            if part.get(name, "") is None:
+                del part[name]
 
 
 def canonical(value: Any) -> str:

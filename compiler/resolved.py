@@ -42,7 +42,9 @@ def resolved_text(experiment: Experiment, plan: Plan) -> str:
         type_part = f" : {text_of(head.type)}" if head.type else ""
         on = f" on {formula.on}" if formula.on else ""
         lines.append(f"  {formula.kind} {formula.name}{type_part}{on} = {text_of(formula.expression)}")
-    lines.append(f"  credit = agent_tokens({experiment.credit})")
+    where = experiment.credit_where
+    told = f", where = {text_of(flat.expression(where))}" if where is not None else ""
+    lines.append(f"  credit = agent_tokens({experiment.credit}{told})")
     for declared in experiment.of("stage").values():
         fields = next(s.fields for s in plan.stages if s.label == declared.label)
         lines.append(f"  stage {declared.label} : {declared.name} {{")

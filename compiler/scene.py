@@ -4,7 +4,8 @@
     given.verdict = [1, -1, 0]    one list of turns; a list of such lists for the trajectories of a group
 
 A plain number stands for all members of its level. Trajectories of a scene are one group. What may be given: signals,
-measures (`given.env.db_hash = "a"`), and formulas, which then count as given instead of being computed.
+measures (`given.env.db_hash = "a"`), formulas, which then count as given instead of being computed, and the tables of
+stages: `given.calibrate.weight { gold = 1.0  err = -0.1 }`, or a list in the order of the choices.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
 from rlspec.compiler import static
+from rlspec.compiler.binding import bind, tables_of
 from rlspec.compiler.builder import Value
 from rlspec.compiler.elaborate import Failed, Scope
 from rlspec.compiler.evaluator import evaluate
 from rlspec.compiler.experiment import Declared, Experiment
-from rlspec.compiler.formulas import EnvFormulas, measure_type
+from rlspec.compiler.formulas import EnvFormulas
 from rlspec.compiler.levels import Level
+from rlspec.compiler.measures import OWN
+from rlspec.compiler.program import Program
 from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Quantity, Series, Static, Symbol
 from rlspec.compiler.types import NUMERIC, Type
@@ -75,10 +79,16 @@ class Scene:
     """
 
     def __init__(
-        self, experiment: Experiment, env: Declared, givens: Iterable[Given], report: list[Diagnostic]
+        self,
+        experiment: Experiment,
+        env: Declared,
+        givens: Iterable[Given],
+        report: list[Diagnostic],
+        stage: Declared | None = None,
     ) -> None:
         self.report = report
-        self.formulas = EnvFormulas(experiment, env, report)
+        self.formulas = EnvFormulas(experiment, env, report, stage)
+        self.tables: dict[str, dict[str, float]] = {}
         self.params = experiment.params
         self.texts: dict[str, int] = {}
         self.givens = list(givens)
@@ -86,7 +96,10 @@ class Scene:
         self.by_measure: dict[str, str] = {}
         self.lists: dict[str, Value] = {}
         for given in self.givens:
-            self._read(given)
+            if not self._table(given):
+                self._read(given)
+        for name, table in self.tables.items():
+            self._whole(name, table)
         self.many = any(_depth(v) > DEPTH[level] for level, v, _ in self.nested.values() if level in DEPTH)
         self.batch = Literals([0, 1], [0], [0])
         self._shape()
@@ -104,6 +117,50 @@ class Scene:
         value = static.leaf(given.value, self.params, self.report).value
         self.nested[name] = (wanted.level, self._numbers(value, wanted, given), given.span)
 
+    def _table(self, given: Given) -> bool:
+        """Read a table's values, if that is what is given."""
+        stage = self.formulas.experiment.of("stage").get(given.words[0])
+        if stage is None or len(given.words) < 2 or given.words[1] in stage.schema.MEASURES:
+            return False
+        found = self.formulas.table(given.words[0], given.words[1], given.span)
+        assert found is not None
+        table = self.tables.setdefault(found.name, {})
+        value = static.leaf(given.value, self.params, self.report).value
+        listed = value.items if isinstance(value, Series) else (value,)
+        choices = found.choices if len(given.words) == 2 else given.words[2:]
+        if unknown := [c for c in choices if c not in found.choices]:
+            near = near_name(unknown[0], found.choices)
+            hint = f"did you mean `{near}`?" if near else f"the choices are {', '.join(found.choices)}"
+            raise self.fail("RLC0202", f"`{found.name}` has no `{unknown[0]}`", given.span, hint)
+        if len(listed) != len(choices):
+            message = f"`{found.name}` has {len(choices)} choices, not {len(listed)}: {', '.join(choices)}"
+            raise self.fail("RLC0803", message, given.value.span)
+        for choice, entry in zip(choices, listed, strict=True):
+            if choice in table:
+                raise self.fail("RLC0105", f"`{found.name}.{choice}` is given twice", given.span)
+            number = self._numbers(entry, Type("real", range=found.range), given)
+            assert isinstance(number, float)
+            table[choice] = number
+        return True
+
+    def _whole(self, name: str, table: dict[str, float]) -> None:
+        owner, _, result = name.partition(".")
+        span = next(g.span for g in self.givens if g.words[:2] == (owner, result))
+        found = self.formulas.table(owner, result, span)
+        missing = [c for c in found.choices if c not in table] if found else []
+        if missing:
+            raise self.fail("RLC0803", f"`{name}` is given without {', '.join(missing)}", span)
+
+    def _bound(self, outputs: dict[str, int]) -> Program:
+        """The program of some results, with the tables that are given."""
+        program = self.formulas.elaborator.builder.program(outputs)
+        known = {}
+        for name, table in self.tables.items():
+            found = self.formulas.table(*name.split(".", 1), tree.Span(0, 0))
+            assert found is not None
+            known[name] = [table[c] for c in found.choices]
+        return bind(program, known)
+
     def _target(self, given: Given) -> tuple[Type, str]:
         """The type of what is given, and the name of the program's input for it."""
         builder = self.formulas.elaborator.builder
@@ -113,14 +170,12 @@ class Scene:
                 raise self.fail("RLC0101", f"unknown name `{given.words[0]}`", given.span)
             name = str(builder.steps[found.step].attrs["name"])
             self.by_measure[self.formulas.signals[name].measure] = name
-            target, measure = self.formulas.signals[name].measure.split(".")
-            part = next(p for p in self.formulas.parts() if p.label == target)
-            return measure_type(part.schema.MEASURES[measure]), name
+            return self.formulas.type_of(self.formulas.signals[name].measure), name
         name = given.words[0]
         formula = next((f for f in self.formulas.formulas if f.name == name), None)
         if formula is None or len(given.words) != 1:
-            if given.words == ("kl",):
-                return Type("real", Level.TRAJ), "kl"
+            if given.words in (("kl",), ("step",)):
+                return OWN["policy.kl" if name == "kl" else "stage.step"], name
             names = [f.name for f in self.formulas.formulas]
             near = near_name(name, names)
             hint = f"did you mean `{near}`?" if near else f"on `{self.formulas.env.label}` there are {', '.join(names)}"
@@ -216,7 +271,7 @@ class Scene:
     def scope(self) -> Scope:
         """What names mean here."""
         plain = self.formulas.scope()
-        return Scope({**plain.names, **self.lists}, plain.definitions, plain.member)
+        return Scope({**plain.names, **self.lists}, plain.definitions, plain.member, plain.table)
 
     def prepared(self, node: tree.Expression) -> tree.Expression:
         """The expression with its literal lists as inputs of the scene."""
@@ -238,8 +293,9 @@ class Scene:
     def needs(self, values: Iterable[Value]) -> list[str]:
         """The inputs of these values that nobody has given."""
         outputs = {str(n): v.step for n, v in enumerate(values)}
-        missing = []
-        for wanted in self.formulas.elaborator.builder.program(outputs).inputs:
+        program = self._bound(outputs)
+        missing = list(tables_of(program))
+        for wanted in program.inputs:
             if wanted.name in self.batch.signals:
                 continue
             plan = self.formulas.signals.get(wanted.name)
@@ -261,7 +317,7 @@ class Scene:
         """The numbers of elaborated expressions, each with its text. Everything that they need must be given."""
         listed = list(nodes)
         outputs = {str(n): v.step for n, (_, v) in enumerate(listed)}
-        columns = evaluate(self.formulas.elaborator.builder.program(outputs), self.batch)
+        columns = evaluate(self._bound(outputs), self.batch)
         out = []
         for n, (text, value) in enumerate(listed):
             numbers = tuple(columns[str(n)])

@@ -15,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from rlspec.compiler.binding import time_of
 from rlspec.compiler.builder import Value
 from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.experiment import Declared, Experiment
+from rlspec.compiler.formulas import sources_of
 from rlspec.compiler.levels import Level
 from rlspec.compiler.patches import labels_and_env
 from rlspec.compiler.ranges import Range
@@ -116,40 +118,44 @@ def _givens(path: tuple[str, ...], item: tree.Item, report: list[Diagnostic]) ->
             for inner in item.body
             for given in _givens((*path, *(n.value for n in inner.head.path)), inner, report)
         ]
-    if not 1 <= len(path) <= 2 or item.head.labels or item.value is None:
+    if not 1 <= len(path) <= 3 or item.head.labels or item.value is None:
         hint = "e.g. `given.outcome = 1` or `given.env.verified = 1`"
         report.append(Diagnostic("RLC0207", "what is given has a name and a value", item.head.span, label=hint))
         return []
     return [Given(path, item.value, item.head.span)]
 
 
-def environment(experiment: Experiment, case: Case, report: list[Diagnostic]) -> Declared:
-    """The environment that a test is about.
+def source_of(experiment: Experiment, case: Case, report: list[Diagnostic]) -> tuple[Declared, Declared | None]:
+    """The environment that a test is about, and the stage that samples again, if it is about that.
 
     Raises:
         Failed: after reporting.
     """
-    envs = experiment.of("env")
+    sources = sources_of(experiment)
+    chosen = [(env, stage) for env, stage in sources if stage is None]
     if case.on is not None:
-        if case.on.value not in envs:
-            near = near_name(case.on.value, envs)
-            hint = f"did you mean `{near}`?" if near else f"there are {', '.join(envs)}"
-            report.append(Diagnostic("RLC0101", f"there is no env `{case.on.value}`", case.on.span, label=hint))
+        name = case.on.value
+        chosen = [(env, stage) for env, stage in sources if name == (stage.label if stage else env.label)]
+        if not chosen:
+            known = list(dict.fromkeys(stage.label if stage else env.label for env, stage in sources))
+            near = near_name(name, known)
+            hint = f"did you mean `{near}`?" if near else f"there are {', '.join(known)}"
+            report.append(Diagnostic("RLC0101", f"there is no env `{name}`", case.on.span, label=hint))
             raise Failed()
-        return envs[case.on.value]
-    for env in envs.values():
+    for env, stage in chosen if len(chosen) > 1 else ():
         try:
-            Scene(experiment, env, case.givens, [])
+            Scene(experiment, env, case.givens, [], stage)
         except Failed:
             continue
-        return env
-    return next(iter(envs.values()))
+        return env, stage
+    return chosen[0]
 
 
 def run_case(experiment: Experiment, case: Case, report: list[Diagnostic]) -> list[Verdict]:
     """Score a test. Mistakes in it are reported; its failures are in the verdicts. The experiment has no errors."""
     try:
-        scene = Scene(experiment, environment(experiment, case, report), case.givens, report)
+        env, stage = source_of(experiment, case, report)
+        scene = Scene(experiment, env, case.givens, report, stage)
     except Failed:
         return []
     verdicts = []
@@ -173,7 +179,8 @@ def _judged(scene: Scene, case: Case, expectation: Expectation) -> Diagnostic | 
     notes = [f"{r.text} = {r.shown}" for r in _parts(scene, node, prepared)]
     if len(result.numbers) > 1:
         notes.insert(0, f"it holds for {result.shown}")
-    notes.append(f"in test {case.name!r}, on {scene.formulas.env.label}")
+    stage = scene.formulas.stage
+    notes.append(f"in test {case.name!r}, on {stage.label if stage else scene.formulas.env.label}")
     return Diagnostic("RLC0802", f"`{expectation.name}` does not hold", node.span, notes=tuple(notes))
 
 
@@ -285,25 +292,34 @@ def evaluated(experiment: Experiment, text: str, givens: Sequence[str], env: str
         words = tuple(w.strip() for w in name.split("."))
         where = Source(f"--given {given}", written)
         parsed, problems = parser.parse_expression(where)
-        if parsed is None or not all(w.isidentifier() for w in words) or len(words) > 2:
+        if parsed is None or not all(w.isidentifier() for w in words) or len(words) > 3:
             message = f"--given takes name=value, not {given!r}"
             raise SpecError(problems or [Diagnostic("RLC0201", message)])
         case.givens.append(Given(words, parsed, parsed.span))
     try:
-        scene = Scene(experiment, environment(experiment, case, report), case.givens, report)
+        where, stage = source_of(experiment, case, report)
+        scene = Scene(experiment, where, case.givens, report, stage)
     except Failed:  # their places are in the options' own texts
         raise SpecError([replace(d, span=None, message=f"--given: {d.message}") for d in _errors(report)]) from None
     try:
         value = scene.value(scene.prepared(node))
-        described = _described(value)
-        if value.level > Level.CONST and not case.givens:
-            missing = scene.needs([value])
+        described = _described(value) + _known(scene, value)
+        missing = scene.needs([value])
+        if not case.givens and (value.level > Level.CONST or missing):
             return described + (f"\ngive {', '.join(missing)} for its value" if missing else "")
         known(scene, [value], node)
         (result,) = scene.results([(text, value)])
     except Failed:
         raise SpecError([replace(d, source=source) for d in _errors(report)]) from None
     return f"{described}\n= {result.shown}"
+
+
+def _known(scene: Scene, value: Value) -> str:
+    """When a value is known, where that is not plainly with the samples."""
+    if value.level is Level.CONST and scene.formulas.elaborator.builder.constant(value.step) is not None:
+        return ""
+    when = str(time_of(scene.formulas.elaborator.builder.program({"it": value.step}), "it"))
+    return "" if when == "per sample" else f", known {when}"
 
 
 def _errors(report: Sequence[Diagnostic]) -> list[Diagnostic]:

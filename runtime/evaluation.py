@@ -25,7 +25,7 @@ class Evaluation:
 
     def jobs(self) -> list[Job]:
         """Every task of every source, `trials` times."""
-        sources = self.run_.plan.sources
+        sources = self.run_.plan.drawn
         return [
             Job(
                 key=f"{self.label}/{source.env}/{task}/{trial}",

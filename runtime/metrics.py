@@ -33,8 +33,8 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
         "success": mean(float(t.measures.get(f"{t.env}.verified", 0)) for t in sound),
     }
     for source in plan.sources:
-        prefix = "" if len(plan.sources) == 1 else f"{source.env}."
-        own = [t for t in sound if t.env == source.env]
+        prefix = "" if len(plan.sources) == 1 else f"{source.name}."
+        own = [t for t in sound if t.env == source.env and plan.source_of(t.env, t.key) is source]
         scored = [t for t in own if source.reward in t.scores]
         if scored:
             out[f"{prefix}reward"] = mean(_total(t.scores[source.reward]) for t in scored)

@@ -94,7 +94,7 @@ class Roller:
 
     def __init__(self, plan: Plan, engine: Engine, renderer: Renderer, context: int) -> None:
         self.engine, self.renderer, self.seed, self.context = engine, renderer, plan.seed, context
-        self.desks = {source.env: Desk.of(plan, source) for source in plan.sources}
+        self.desks = {source.env: Desk.of(plan, source) for source in plan.drawn}
         self._tasks: OrderedDict[tuple[str, str, int], Task] = OrderedDict()
         self.seconds = {"generation": 0.0, "world": 0.0}
 

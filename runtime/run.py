@@ -12,7 +12,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -90,6 +90,7 @@ class Run:
         self.units = schedule(plan)
         self.at = Position()
         self.clock = Clock()
+        self.tables: dict[str, list[float]] = {}  # what stages have found, by "stage.result"
         self.demonstrations: list[Any] = []  # handles, between making the policy and the cold start
         self._stop = False
         self._began = time.perf_counter()
@@ -113,6 +114,7 @@ class Run:
             if loaded is not None:
                 self.at = Position(**loaded.state["at"])
                 self._load_state(loaded.tensors, loaded.state["learner"])
+                self.bind(loaded.state.get("tables", {}))
                 for difference in loaded.differences:
                     self.reporter.note(f"since the checkpoint: {difference}; numbers may differ in their last bits")
                 self.reporter.note(f"going on from {loaded.name}")
@@ -147,6 +149,13 @@ class Run:
                 [call(r, "load_weights", weights, self.at.updates, tokens, expected) for r in self.rollouts]
             )
 
+    def bind(self, tables: Mapping[str, Sequence[float]]) -> None:
+        """Tables that a stage has found ("calibrate.weight" -> a value per choice), from now on part of what is scored;
+        checkpoints keep them."""
+        self.tables |= {name: [float(v) for v in values] for name, values in tables.items()}
+        if tables:
+            self.executor.get(self.executor.call("scorer", "bind", self.tables))
+
     def rollout(self, jobs: list[Job], temperature: float, max_new_tokens: int) -> list[Any]:
         """Conversations, dealt to the rollout workers by group; handles of each worker's trajectories. How they are
         dealt is part of the plan, so that the executor cannot change a number."""
@@ -168,6 +177,7 @@ class Run:
                     "evaluations": self.at.evaluations,
                 },
                 "learner": notes,
+                "tables": self.tables,
             }
             self.directory.save_checkpoint(name, tensors, state)
 

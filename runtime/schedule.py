@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlspec.compiler.catalog import schema
+from rlspec.compiler.catalog.stages import Stage
 from rlspec.compiler.plan import Plan
 
 
@@ -22,6 +24,9 @@ def schedule(plan: Plan) -> list[Unit]:
     evaluations = [s for s in plan.stages if s.name == "evaluate"]
     units: list[Unit] = []
     for stage in plan.stages:
+        component = schema("stage", stage.name)
+        if issubclass(component, Stage) and component.RIDES:
+            continue  # it takes place inside another stage
         if stage.name == "evaluate":
             if not stage.fields["before"] and not stage.fields["after"]:
                 units.append(Unit(stage.label, "evaluate", stage.policy_from or "", "after"))

@@ -58,7 +58,7 @@ class TrainingStage:
         if self.stage.kl.coefficient > 0 and self.stage.kl.place == "reward":
             shares = self._with_kl(shares)
         with run.clock.phase("rollout"):
-            scoring = run.executor.call("scorer", "score", shares)
+            scoring = run.executor.call("scorer", "score", shares, step)
             trajectories: list[Trajectory] = [t for share in run.executor.get(shares) for t in share]
         with run.clock.phase("score"):
             scored: Scored = run.executor.get(scoring)
@@ -67,7 +67,7 @@ class TrainingStage:
                 trajectory.scores = scores
             run.directory.write_trajectories(self.label, step, trajectories)
         failed = [t.failure for t in trajectories if t.failure is not None]
-        if not scored.rows or len(failed) > tolerated_failures(run.plan) * len(trajectories):
+        if len(failed) == len(trajectories) or len(failed) > tolerated_failures(run.plan) * len(trajectories):
             reasons = "; ".join(sorted(set(failed))[:3])
             raise Refusal(
                 "RLC0708",
@@ -81,7 +81,7 @@ class TrainingStage:
     def jobs(self, step: int) -> list[Job]:
         """The step's conversations: fresh tasks of the training split, each a group of its own."""
         run, stage = self.run_, self.stage
-        sources = run.plan.sources
+        sources = run.plan.drawn
         shares = [source.share for source in sources]
         chosen = stream(run.plan.seed, self.label, "mix", step).choice(len(sources), stage.tasks_per_step, p=shares)
         return [

@@ -17,6 +17,7 @@ Rules: every number that matters is a field; closed schemas (an unknown field is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -49,5 +50,12 @@ class Component(Struct):
 
     KIND: ClassVar[str]
     NAME: ClassVar[str]
+    # What a stage finds: "table(signal)" is a real per choice of the signal that its field `signal` names.
     MEASURES: ClassVar[dict[str, str]] = {}
+    # What a stage finds: "table(signal)" is a real per choice of the signal that its field `signal` names.
+    RESULTS: ClassVar[dict[str, str]] = {}
     RUNS: ClassVar[bool] = True
+
+    def bounds(self, result: str) -> tuple[float, float]:
+        """Between which numbers every value of a result lies, before the stage has run."""
+        return -math.inf, math.inf

@@ -11,6 +11,7 @@ is a formula of the spec, not a field here. `evaluate` changes nothing and measu
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -22,10 +23,34 @@ from rlspec.compiler.catalog.shop import Demonstrators
 Schedule = Literal["constant", "linear", "cosine"]
 
 
-class Optimised(Component):
-    """What every stage that changes weights declares: AdamW and its schedule."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a stage does at most: `steps`, each with so many trajectories, which `talks` with users and asks `judges`
+    or not."""
+
+    steps: int
+    trajectories: int
+    talks: bool = True
+    judges: bool = False
+
+
+class Stage(Component):
+    """A stage. `TRAINS`: its weights are those that later stages start from. `RIDES`: it takes place inside the stage
+    that its field `within` names, and its trajectories have formulas of their own, `on` its label."""
 
     KIND: ClassVar[str] = "stage"
+    TRAINS: ClassVar[bool] = False
+    RIDES: ClassVar[bool] = False
+
+    def work(self, inside: Stage | None = None) -> Work:
+        """Upper bounds for the budget; `inside` is the stage that it rides on."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what it does")
+
+
+class Optimised(Stage):
+    """What every stage that changes weights declares: AdamW and its schedule."""
+
+    TRAINS: ClassVar[bool] = True
 
     lr: Annotated[float, Field(gt=0, description="peak learning rate")]
     schedule: Annotated[Schedule, Field(description="shape of the learning rate after its warm-up")]
@@ -107,6 +132,9 @@ class Sft(Optimised):
             raise ValueError(f"batch = {self.batch} is more than demonstrations = {self.demonstrations}")
         return self
 
+    def work(self, inside: Stage | None = None) -> Work:
+        return Work(self.max_steps, self.batch, talks=False)
+
 
 class Kl(Struct):
     """The pull towards the policy that the stage started from. Estimators of KL(policy || start) from one
@@ -177,8 +205,11 @@ class Grpo(Optimised):
             )
         return self
 
+    def work(self, inside: Stage | None = None) -> Work:
+        return Work(self.steps, self.tasks_per_step * self.group, judges=True)
 
-class Evaluate(Component):
+
+class Evaluate(Stage):
     """Success on tasks of a split, several trials per task: pass^k is the chance that k trials of one task
     all succeed (Yao et al. 2024, tau-bench)."""
 
@@ -208,3 +239,6 @@ class Evaluate(Component):
             raise PydanticCustomError("RLC0514", "pass^{k} needs as many trials, trials = {trials}",
                                       {"k": max(self.pass_at), "trials": self.trials})  # fmt: skip
         return self
+
+    def work(self, inside: Stage | None = None) -> Work:
+        return Work(1, self.tasks * self.trials)

@@ -1,12 +1,13 @@
 """The scorer role: trajectories in; rewards, advantages and rows to learn from out.
 
-Each source is scored by its own program, compiled to one kernel; credit spreads the advantage over the agent's tokens.
+Each source is scored by its own program, compiled to one kernel; credit spreads the advantage over the agent's tokens,
+or over those of them that `where` leaves.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlspec.compiler.binding import bind, tables_of
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.learning.rows import Row, sampled
 from rlspec.runtime.metrics import describe
-from rlspec.runtime.record.batching import SignalSpec, ragged
-from rlspec.runtime.record.ragged import RaggedBatch
+from rlspec.runtime.record.batching import ragged, signal_specs
+from rlspec.runtime.record.ragged import RaggedBatch, per_trajectory
 from rlspec.runtime.record.trajectory import Trajectory
+from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.scoring import Kernel
 
 
@@ -39,9 +42,18 @@ class Scored:
     metrics: dict[str, float]
 
 
-def signal_specs(source: SourcePlan) -> list[SignalSpec]:
-    """The inputs of a source's program, as the batch is built from them."""
-    return [SignalSpec(s.name, BY_LABEL[s.level], s.measure, s.kind, s.choices or None) for s in source.signals]
+def batch_of(source: SourcePlan, trajectories: list[Trajectory], step: int) -> tuple[RaggedBatch, list[Trajectory]]:
+    """What a source's program reads of its trajectories, in training step `step`, and who is in it.
+
+    Raises:
+        ValueError: see `rlspec.runtime.record.batching.ragged`.
+    """
+    specs = signal_specs(source)
+    batch, members = ragged(trajectories, [s for s in specs if s.measure != "stage.step"])
+    for spec in specs:
+        if spec.measure == "stage.step":
+            batch.signals[spec.name] = np.array([float(step)])
+    return batch, members
 
 
 class ScorerRole:
@@ -49,21 +61,37 @@ class ScorerRole:
 
     def __init__(self, plan: Plan, rank: int) -> None:
         self.plan, self.rank = plan, rank
-        self._kernels: dict[str, Kernel] = {}
+        self._kernels: dict[tuple[str, str | None], Kernel] = {}
+        self._tables: dict[str, list[float]] = {}
+
+    def bind(self, tables: Mapping[str, Sequence[float]]) -> None:
+        """Take tables that stages have found ("calibrate.weight" -> a value per choice); the newest counts."""
+        self._tables |= {name: [float(v) for v in values] for name, values in tables.items()}
+        self._kernels.clear()
 
     def kernel(self, source: SourcePlan) -> Kernel:
-        """The source's compiled program."""
-        if source.env not in self._kernels:
-            self._kernels[source.env] = Kernel(source.program, cache_directory() / "kernels")
-        return self._kernels[source.env]
+        """The source's compiled program, with its tables.
 
-    def score(self, shares: Iterable[list[Trajectory]]) -> Scored:
-        """Score the trajectories of all rollout workers as one step."""
+        Raises:
+            Refusal: RLC0708, a table is still open.
+        """
+        key = (source.env, source.stage)
+        if key not in self._kernels:
+            program = bind(source.program, self._tables)
+            if waiting := tables_of(program):
+                name = next(iter(waiting))
+                raise Refusal("RLC0708", f"`{name}` is not known yet: its stage has not run",
+                              "run the stages in the order of the plan")  # fmt: skip
+            self._kernels[key] = Kernel(program, cache_directory() / "kernels")
+        return self._kernels[key]
+
+    def score(self, shares: Iterable[list[Trajectory]], step: int = 0) -> Scored:
+        """Score the trajectories of all rollout workers as one step, number `step` of its training stage."""
         trajectories = [t for share in shares for t in share]
         rows: list[Row] = []
         for source in self.plan.sources:
-            own = [t for t in trajectories if t.env == source.env]
-            batch, members = ragged(own, signal_specs(source))
+            own = [t for t in trajectories if self.plan.source_of(t.env, t.key) is source]
+            batch, members = batch_of(source, own, step)
             if members:
                 rows += self._score(source, batch, members)
         rows.sort(key=lambda row: row.group)
@@ -73,33 +101,27 @@ class ScorerRole:
         results = self.kernel(source)(batch)
         for name, step in source.program.outputs.items():
             level = BY_LABEL[source.program.steps[step].level]
-            for trajectory, value in zip(members, _per_trajectory(results[name], level, batch), strict=True):
+            for trajectory, value in zip(members, per_trajectory(results[name], level, batch), strict=True):
                 trajectory.scores[name] = value
         advantages = _over_tokens(results[source.advantage], BY_LABEL[source.advantage_level], batch)
+        credited = np.ones(len(advantages), dtype=np.bool_)
+        if (where := self.plan.credit.where) is not None:
+            level = BY_LABEL[source.program.steps[source.program.outputs[where]].level]
+            credited = _over_tokens(results[where], level, batch) != 0.0
         first = batch.token_offsets[batch.turn_offsets]
-        return [sampled(t.ledger, advantages[first[i] : first[i + 1]], t.group) for i, t in enumerate(members)]
+        cuts = [slice(first[i], first[i + 1]) for i in range(len(members))]
+        rows = [sampled(t.ledger, advantages[c], t.group, credited[c]) for t, c in zip(members, cuts, strict=True)]
+        return rows if where is None else [row for row in rows if row.learned]
 
 
 def _over_tokens(values: NDArray[np.float64], level: Level, batch: RaggedBatch) -> NDArray[np.float64]:
-    """Credit to the agent's tokens: every token carries its trajectory's, turn's or own advantage, shape (L,)."""
+    """A value of any level at the agent's tokens: each carries its group's, trajectory's, turn's or own, shape (L,)."""
+    if level <= Level.STEP:
+        return np.repeat(values, batch.size(Level.TOKEN))
+    if level is Level.GROUP:
+        values, level = np.repeat(values, np.diff(batch.group_offsets)), Level.TRAJ
     if level is Level.TRAJ:
         values, level = np.repeat(values, np.diff(batch.turn_offsets)), Level.TURN
     if level is Level.TURN:
         values = np.repeat(values, np.diff(batch.token_offsets))
     return values
-
-
-def _per_trajectory(values: NDArray[np.float64], level: Level, batch: RaggedBatch) -> list[Any]:
-    """A result cut to trajectories: a number each for trajectory and coarser values, a list for turns and tokens."""
-    match level:
-        case Level.CONST | Level.STEP:
-            return [float(values[0])] * batch.size(Level.TRAJ)
-        case Level.GROUP:
-            return np.repeat(values, np.diff(batch.group_offsets)).tolist()
-        case Level.TRAJ:
-            return values.tolist()
-        case Level.TURN:
-            cuts = batch.turn_offsets
-        case Level.TOKEN:
-            cuts = batch.token_offsets[batch.turn_offsets]
-    return [values[cuts[i] : cuts[i + 1]].tolist() for i in range(len(cuts) - 1)]

@@ -68,9 +68,14 @@ def demonstration(tokens: Sequence[int], mask: Sequence[bool]) -> Row:
     return Row(tokens_T, mask_T, mask_T.astype(np.float64), np.full(len(tokens_T), np.nan, dtype=np.float32))
 
 
-def sampled(ledger: Ledger, advantages: Sequence[float] | NDArray[np.float64], group: int) -> Row:
-    """A row to learn from by policy gradient. `advantages` has one entry per agent token, in the ledger's
-    order.
+def sampled(
+    ledger: Ledger,
+    advantages: Sequence[float] | NDArray[np.float64],
+    group: int,
+    credited: NDArray[np.bool_] | None = None,
+) -> Row:
+    """A row to learn from by policy gradient. `advantages` and `credited` have one entry per agent token, in the
+    ledger's order; a token that is not credited is not learned from, and counts in no denominator.
 
     Raises:
         ValueError: another number of advantages than agent tokens.
@@ -80,6 +85,9 @@ def sampled(ledger: Ledger, advantages: Sequence[float] | NDArray[np.float64], g
     if len(advantages) != np.count_nonzero(mask_T):
         raise ValueError(f"{len(advantages)} advantages for {np.count_nonzero(mask_T)} agent tokens")
     advantages_T[mask_T] = advantages
+    if credited is not None:
+        mask_T[mask_T] = credited
+        advantages_T[~mask_T] = 0.0
     return Row(ledger.tokens(), mask_T, advantages_T, ledger.logprobs(), group)
 
 

@@ -20,7 +20,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rlspec.compiler.levels import Level
+from rlspec.compiler.levels import BY_LABEL, Level
+from rlspec.compiler.plan import SourcePlan
 from rlspec.runtime.record.lines import plain
 from rlspec.runtime.record.ragged import Offsets, RaggedBatch, Signal
 from rlspec.runtime.record.trajectory import Trajectory
@@ -41,6 +42,11 @@ class SignalSpec:
     measure: str
     kind: SignalKind = "real"
     choices: tuple[str, ...] | None = None
+
+
+def signal_specs(source: SourcePlan) -> list[SignalSpec]:
+    """The inputs of a source's program, as the batch is built from them."""
+    return [SignalSpec(s.name, BY_LABEL[s.level], s.measure, s.kind, s.choices or None) for s in source.signals]
 
 
 def ragged(trajectories: Iterable[Trajectory], signals: Sequence[SignalSpec]) -> tuple[RaggedBatch, list[Trajectory]]:

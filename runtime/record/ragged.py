@@ -13,6 +13,7 @@ Only trajectories without an infrastructure failure are members: a failure is ne
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,3 +57,24 @@ class RaggedBatch:
                 return int(self.turn_offsets[-1])
             case Level.TOKEN:
                 return int(self.token_offsets[-1])
+
+
+def per_trajectory(values: Any, level: Level, batch: RaggedBatch) -> list[Any]:
+    """A result cut to trajectories: a number each for trajectory and coarser values, a list for turns and tokens.
+
+    Args:
+        values: one per member of the level, an array or a list.
+    """
+    column = np.asarray(values, dtype=np.float64)
+    match level:
+        case Level.CONST | Level.STEP:
+            return [float(column[0])] * batch.size(Level.TRAJ)
+        case Level.GROUP:
+            return np.repeat(column, np.diff(batch.group_offsets)).tolist()
+        case Level.TRAJ:
+            return column.tolist()
+        case Level.TURN:
+            cuts = batch.turn_offsets
+        case Level.TOKEN:
+            cuts = batch.token_offsets[batch.turn_offsets]
+    return [column[cuts[i] : cuts[i + 1]].tolist() for i in range(len(cuts) - 1)]

@@ -118,6 +118,7 @@ def formulas(run: RunDirectory) -> dict[str, Formulas]:
                 source["advantage"],
             )
             for source in plan.get("sources", [])
+            if source.get("stage") is None
         }
     except OSError as error:
         raise Refusal("RLC0701", f"{path} cannot be read: {error.strerror}") from error

@@ -16,7 +16,7 @@ def _refuse(component: Component) -> Refusal:
     return Refusal(
         "RLC0601",
         f"{component.KIND} `{component.NAME}` can be checked and compiled, but has no runtime here",
-        "replace it, e.g. by the embedded shop, agenda and oracle",
+        "leave it out" if component.KIND == "stage" else "replace it, e.g. by the embedded shop, agenda and oracle",
     )
 
 
@@ -79,7 +79,10 @@ def runnable(plan: Plan) -> None:
                 f"{part.kind} `{part.label}`: `outcome_only` has no runtime here yet",
                 "use `retry(n)`, `drop` or `abort_above(share)`",
             )
-    for source in plan.sources:
+    for stage in plan.stages:
+        if not stage.component().RUNS:
+            raise _refuse(stage.component())
+    for source in plan.drawn:
         world_of(plan, source)
         user_of(plan, source)
         judges_of(plan, source)
