@@ -21,6 +21,7 @@ COMMANDS = {
     "diff": ("rlspec.cli.diff", "Say how one experiment differs from another."),
     "compare": ("rlspec.cli.compare", "Put experiments side by side, by role."),
     "digest": ("rlspec.cli.digest", "Print the digests of text, syntax, value and graph."),
+    "doc": ("rlspec.cli.doc", "A spec as a page for people: roles, formulas, constants, claims, variants."),
     "explain": ("rlspec.cli.explain", "Explain a diagnostic code."),
 }
 

@@ -30,3 +30,20 @@ def standard() -> dict[str, tree.Item]:
                     raise SpecError([Diagnostic("RLC0105", f"`{name}` is defined twice", item.span, source=source)])
                 found[name] = item
     return found
+
+
+@cache
+def remarks() -> dict[str, str]:
+    """`std.name` -> the comment right above its definition, in one line; "" where there is none."""
+    found: dict[str, str] = {}
+    for path in sorted((Path(specs.__path__[0]) / "std").glob("*.rlspec")):
+        lines = path.read_text(encoding="utf-8").split("\n")
+        for item in parser.parse(Source(str(path), "\n".join(lines)))[0].items:
+            if item.head.path[0].value == "def":
+                at = "\n".join(lines).count("\n", 0, item.span.start)
+                above = []
+                while at and lines[at - 1].startswith("#"):
+                    at -= 1
+                    above.insert(0, lines[at].removeprefix("#").strip())
+                found[f"std.{item.head.labels[0].value}"] = " ".join(above)
+    return found

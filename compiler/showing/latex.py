@@ -7,6 +7,7 @@ from rlspec.compiler.showing.maths import (
     Cases,
     Fence,
     Fraction,
+    Lines,
     Maths,
     Number,
     Root,
@@ -60,9 +61,9 @@ def _print(maths: Maths) -> str:
         case Fraction(above, below):
             return rf"\frac{{{_print(above)}}}{{{_print(below)}}}"
         case Script(base, sub, sup):
-            below = f"_{{{_print(sub)}}}" if sub is not None else ""
-            above = f"^{{{_print(sup)}}}" if sup is not None else ""
-            return f"{{{_print(base)}}}{below}{above}"
+            lower = f"_{{{_print(sub)}}}" if sub is not None else ""
+            upper = f"^{{{_print(sup)}}}" if sup is not None else ""
+            return f"{{{_print(base)}}}{lower}{upper}"
         case Under(Sign(sign, _), below):
             return f"{_SIGNS.get(sign, sign)}_{{{_print(below)}}}"
         case Under(base, below):
@@ -72,3 +73,6 @@ def _print(maths: Maths) -> str:
         case Cases(rows):
             lines = r" \\ ".join(f"{_print(value)} & {_print(when)}" for value, when in rows)
             return rf"\begin{{cases}} {lines} \end{{cases}}"
+        case Lines(left, rows):
+            lines = r" \\ & ".join(_print(row) for row in rows)
+            return rf"\begin{{aligned}} {_print(left)} {{}} & {lines} \end{{aligned}}"

@@ -8,6 +8,7 @@ from rlspec.compiler.showing.maths import (
     Cases,
     Fence,
     Fraction,
+    Lines,
     Maths,
     Number,
     Root,
@@ -64,3 +65,9 @@ def _print(maths: Maths) -> str:
         case Cases(rows):
             lines = "".join(f"<mtr><mtd>{_print(v)}</mtd><mtd>{_print(c)}</mtd></mtr>" for v, c in rows)
             return f'<mrow><mo fence="true" stretchy="true">{{</mo><mtable>{lines}</mtable></mrow>'
+        case Lines(left, rows):
+            lines = "".join(
+                f"<mtr><mtd>{_print(left) if not i else ''}</mtd><mtd>{_print(row)}</mtd></mtr>"
+                for i, row in enumerate(rows)
+            )
+            return f'<mtable class="lines" displaystyle="true">{lines}</mtable>'

@@ -98,7 +98,17 @@ class Cases:
     rows: tuple[tuple[Maths, Maths], ...]
 
 
-Maths: TypeAlias = Number | Symbol | Sign | Words | Row | Fence | Fraction | Script | Under | Root | Cases
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """`left`, then one line per part of a long right side, all beginning at one place."""
+
+    left: Maths
+    rows: tuple[Maths, ...]
+
+
+Maths: TypeAlias = Number | Symbol | Sign | Words | Row | Fence | Fraction | Script | Under | Root | Cases | Lines
+
+LONG = 70  # characters of a sum that is printed a term a line
 
 GREEK = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ",
@@ -133,8 +143,16 @@ def maths_of_text(text: str) -> Maths | None:
 
 
 def defined(name: str, node: tree.Expression) -> Maths:
-    """`name = expression`."""
-    return Row((symbol(name), Sign("="), maths_of(node)))
+    """`name = expression`; a long sum has a line for each term."""
+    left = Row((symbol(name), Sign("=")))
+    return Row((left, maths_of(node))) if len(text_of(node)) <= LONG else Lines(left, tuple(_terms(node)))
+
+
+def _terms(node: tree.Expression) -> list[Maths]:
+    if isinstance(node, tree.Binary) and node.op in ("+", "-"):
+        sign = Sign(SIGNS.get(node.op, node.op))
+        return [*_terms(node.left), Row((sign, _within(node.right, _LARGE)))]
+    return [_within(node, _SUM)]
 
 
 # ----------------------------------------------------------------------------------------------------------- names
