@@ -20,7 +20,7 @@ from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.learning.rows import Row, sampled
 from rlspec.runtime.metrics import describe
-from rlspec.runtime.record.batching import ragged, signal_specs
+from rlspec.runtime.record.batching import batch_of
 from rlspec.runtime.record.ragged import RaggedBatch, per_trajectory
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
@@ -40,20 +40,6 @@ class Scored:
     scores: list[dict[str, Any]]
     rows: list[Row]
     metrics: dict[str, float]
-
-
-def batch_of(source: SourcePlan, trajectories: list[Trajectory], step: int) -> tuple[RaggedBatch, list[Trajectory]]:
-    """What a source's program reads of its trajectories, in training step `step`, and who is in it.
-
-    Raises:
-        ValueError: see `rlspec.runtime.record.batching.ragged`.
-    """
-    specs = signal_specs(source)
-    batch, members = ragged(trajectories, [s for s in specs if s.measure != "stage.step"])
-    for spec in specs:
-        if spec.measure == "stage.step":
-            batch.signals[spec.name] = np.array([float(step)])
-    return batch, members
 
 
 class ScorerRole:

@@ -66,8 +66,12 @@ class Log:
         return [(STAGE, 0)]
 
     def trajectories(self, stage: str | None = None) -> list[Trajectory]:
-        """The conversations of a stage, or of all; groups are numbered through the log, so that those of different
-        steps stay apart.
+        """All conversations of `batches`, in order."""
+        return [trajectory for _, batch in self.batches(stage) for trajectory in batch]
+
+    def batches(self, stage: str | None = None) -> list[tuple[int, list[Trajectory]]]:
+        """The conversations of a stage, or of all, by the step of their stage at which they were had; groups are
+        numbered through the log, so that those of different steps stay apart.
 
         Raises:
             Refusal: RLC0705 there is no such stage, RLC0706 a file is damaged.
@@ -76,13 +80,17 @@ class Log:
         if not steps:
             there = ", ".join(dict.fromkeys(name for name, _ in self.steps())) or "none"
             raise Refusal("RLC0705", f"{self.path} has no trajectories of stage {stage}", f"its stages: {there}")
-        out: list[Trajectory] = []
         numbers: dict[tuple[str, int, int], int] = {}
-        for name, step in steps:
-            for trajectory in store.read(self.path / "trajectories" / store.file_name(name, step)):
-                group = numbers.setdefault((name, step, trajectory.group), len(numbers))
-                out.append(replace(trajectory, group=group))
-        return out
+        return [
+            (
+                step,
+                [
+                    replace(trajectory, group=numbers.setdefault((name, step, trajectory.group), len(numbers)))
+                    for trajectory in store.read(self.path / "trajectories" / store.file_name(name, step))
+                ],
+            )
+            for name, step in steps
+        ]
 
     def task(self, trajectory: Trajectory) -> Task:
         """The trajectory's task: as imported, or made again by the run's world.

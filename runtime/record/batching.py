@@ -75,6 +75,20 @@ def ragged(trajectories: Iterable[Trajectory], signals: Sequence[SignalSpec]) ->
     return batch, members
 
 
+def batch_of(source: SourcePlan, trajectories: Iterable[Trajectory], step: int) -> tuple[RaggedBatch, list[Trajectory]]:
+    """What a source's program reads of its trajectories, in training step `step`, and who is in it.
+
+    Raises:
+        ValueError: see `ragged`.
+    """
+    specs = signal_specs(source)
+    batch, members = ragged(trajectories, [s for s in specs if s.measure != "stage.step"])
+    for spec in specs:
+        if spec.measure == "stage.step":
+            batch.signals[spec.name] = np.array([float(step)])
+    return batch, members
+
+
 def _offsets(sizes: Any) -> Offsets:
     offsets = np.zeros(len(sizes) + 1, dtype=np.int64)
     np.cumsum(np.asarray(sizes, dtype=np.int64), out=offsets[1:])

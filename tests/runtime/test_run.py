@@ -79,8 +79,7 @@ def test_the_first_update_of_a_step_sees_the_samplers_own_log_probabilities(spec
 def test_trajectories_are_scored_again_to_the_same_numbers(straight: Path, spec: Path) -> None:
     from rlspec.compiler.evaluator import evaluate
     from rlspec.compiler.stored import read_plan
-    from rlspec.runtime.graph.scorer_role import signal_specs
-    from rlspec.runtime.record.batching import ragged
+    from rlspec.runtime.record.batching import ragged, signal_specs
     from rlspec.runtime.record.directory import RunDirectory
 
     plan = read_plan(straight / "plan.json")
