@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 COMMANDS = {
     "check": ("rlspec.cli.check", "Say everything that is wrong with specs."),
@@ -36,11 +37,24 @@ def help_text() -> str:
     return f"Usage: rlc [OPTIONS] COMMAND [ARGS]...\n\n  {ABOUT}\n\nOptions:\n{options}\n\nCommands:\n{commands}"
 
 
-def main() -> None:
-    """Entry point. What a user can cure ends with status 2 and no traceback; an interrupted run with 130."""
+def main(keep_at: str | None = None) -> None:
+    """Entry point. What a user can cure ends with status 2 and no traceback; an interrupted run with 130. `keep_at` is
+    where the answer may be kept for the next time (`bin/rlc-start`)."""
+    if keep_at is None:
+        sys.exit(_status())
+    from rlspec.cli.kept import keep, observed
+
+    with observed(keep_at) as run:
+        status = _status()
+    keep(run, status)
+    sys.exit(status)
+
+
+def _status() -> int:
     if sys.argv[1:] in ([], ["--help"], ["-h"]) and "_RLC_COMPLETE" not in os.environ:  # set by a shell that completes
-        print(help_text())
-        sys.exit(0)
+        with suppress(BrokenPipeError):
+            print(help_text(), flush=True)
+        return 0
     import click
 
     from rlspec.cli.group import rlc
@@ -52,15 +66,15 @@ def main() -> None:
         sys.exit(130)
     except click.ClickException as error:
         error.show()
-        sys.exit(2)
+        return 2
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:
         if not _curable(error):
             raise
-        sys.exit(2)
-    sys.exit(status if isinstance(status, int) else 0)  # click hands an Exit's status back as the result
+        return 2
+    return status if isinstance(status, int) else 0  # click hands an Exit's status back as the result
 
 
 def _curable(error: Exception) -> bool:
