@@ -27,6 +27,7 @@ from rlspec.runtime.learning.loss import merge, per_token
 from rlspec.runtime.learning.rows import Row
 from rlspec.runtime.learning.sft import ColdStart, Position
 from rlspec.runtime.record import durable
+from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import derived_seed
 
 if TYPE_CHECKING:
@@ -238,20 +239,21 @@ class ColdStartStage:
         run = self.run_
         weights = run.executor.get(run.executor.call(run.trainers[0], "weights"))
         try:
-            entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".new-") as made:
-                folder = Path(made) / "entry"
-                folder.mkdir()
-                save_file(weights, folder / "weights.safetensors")
-                policy = run.directory.path / "policy"
-                if policy.is_dir() and any(policy.iterdir()):
-                    shutil.copytree(policy, folder / "policy")
-                record = {"lines": lines, "steps": steps}
-                (folder / "record.json").write_text(json.dumps(record))
-                if not entry.exists():
-                    folder.rename(entry)
-            entries = sorted((p for p in entry.parent.iterdir() if p.is_dir()), key=lambda p: -p.stat().st_mtime)
-            for old in entries[KEPT:]:
-                shutil.rmtree(old, ignore_errors=True)
-        except OSError as error:
-            run.reporter.note(f"the cold start is not kept in the cache: {error.strerror}")
+            with durable.writing(entry):
+                entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with tempfile.TemporaryDirectory(dir=entry.parent, prefix=".new-") as made:
+                    folder = Path(made) / "entry"
+                    folder.mkdir()
+                    save_file(weights, folder / "weights.safetensors")
+                    policy = run.directory.path / "policy"
+                    if policy.is_dir() and any(policy.iterdir()):
+                        shutil.copytree(policy, folder / "policy")
+                    record = {"lines": lines, "steps": steps}
+                    (folder / "record.json").write_text(json.dumps(record))
+                    if not entry.exists():
+                        folder.rename(entry)
+                entries = sorted((p for p in entry.parent.iterdir() if p.is_dir()), key=lambda p: -p.stat().st_mtime)
+                for old in entries[KEPT:]:
+                    shutil.rmtree(old, ignore_errors=True)
+        except Refusal as refusal:
+            run.reporter.note(f"the cold start is not kept in the cache: {refusal.reason}")

@@ -22,6 +22,7 @@ from rlspec.runtime.learning.rows import Row, demonstration, shards
 from rlspec.runtime.policies import tiny
 from rlspec.runtime.policies.chat import Dialogue, Renderer
 from rlspec.runtime.policies.loading import load, resolve_device
+from rlspec.runtime.record.durable import writing
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import derived_seed
 
@@ -95,8 +96,9 @@ class TrainerRole:
 
     def save_policy(self, directory: str) -> None:
         """The policy as it is, in Hugging Face layout."""
-        self.learner.model.save_pretrained(directory)
-        self.renderer.tokenizer.save_pretrained(directory)
+        with writing(Path(directory)):
+            self.learner.model.save_pretrained(directory)
+            self.renderer.tokenizer.save_pretrained(directory)
 
     # ----------------------------------------------------------------------------------------- the cold start
 

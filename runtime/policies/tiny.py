@@ -18,6 +18,7 @@ from rlspec.compiler.catalog.policies import Tiny
 from rlspec.runtime.policies import vocabulary
 from rlspec.runtime.policies.chat import Dialogue, Renderer
 from rlspec.runtime.policies.loading import PRECISIONS, load
+from rlspec.runtime.record.durable import writing
 from rlspec.runtime.streams import derived_seed
 
 __all__ = ["TEMPLATE", "build", "load"]
@@ -54,6 +55,7 @@ def build(config: Tiny, corpus: Iterable[Dialogue], directory: Path, seed: int) 
     model.generation_config = GenerationConfig(
         eos_token_id=stop, pad_token_id=tokenizer.pad_token_id, do_sample=True, temperature=1.0, top_k=0
     )
-    directory.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
+    with writing(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        model.save_pretrained(directory)
+        tokenizer.save_pretrained(directory)

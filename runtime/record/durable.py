@@ -23,6 +23,7 @@ from pathlib import Path
 from rlspec.runtime.refusal import Refusal
 
 _TEMPORARY = re.compile(r"\.tmp-(\d+)$")
+_FOREIGN = re.compile(r"\(os error (\d+)\)")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _CURES = {
     **dict.fromkeys(
@@ -61,11 +62,18 @@ def unwritable(path: Path, error: OSError) -> Refusal:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn operating system errors while `path` is written into a `Refusal`."""
+    """Turn operating system errors while `path` is written into a `Refusal`, also those that libraries written in Rust
+    (safetensors, tokenizers) pass on as text: `I/O error: No space left on device (os error 28)`."""
     try:
         yield
     except OSError as error:
         raise unwritable(path, error) from error
+    except Exception as error:
+        found = _FOREIGN.search(str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise unwritable(path, OSError(number, os.strerror(number))) from error
 
 
 def sync_directory(path: Path) -> None:

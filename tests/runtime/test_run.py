@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -28,9 +29,20 @@ def environment(cache: Path | None = None) -> dict[str, str]:
     return {**os.environ, **({"RLSPEC_CACHE": str(cache)} if cache else {})}
 
 
-def start(spec: Path, out: Path, *words: str, cache: Path | None = None) -> subprocess.Popen[str]:
+def start(
+    spec: Path, out: Path, *words: str, cache: Path | None = None, own_group: bool = False, most: int | None = None
+) -> subprocess.Popen[str]:
+    """A run in the background; `most` bytes are all that any of its files may have."""
     command = [sys.executable, "-m", "rlspec.cli.main", "run", str(spec), "--out", str(out), *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(cache))
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(cache),
+        start_new_session=own_group,
+        preexec_fn=None if most is None else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+    )
 
 
 def finish(process: subprocess.Popen[str], status: int = 0) -> str:
@@ -141,14 +153,24 @@ def _reached(out: Path, after: str) -> bool:
 
 def test_ctrl_c_saves_and_says_how_to_go_on(spec: Path, straight: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    process = start(spec, out, "--executor", "local")
+    process = start(spec, out, own_group=True)
     while process.poll() is None and not _reached(out, "train 0"):
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    os.killpg(process.pid, signal.SIGINT)  # a terminal tells the whole group, Ray's processes as well
     said = finish(process, status=130)
     assert "--resume" in said
     finish(start(spec, out, "--executor", "local", "--resume"))
     assert (out / "metrics.jsonl").read_bytes() == (straight / "metrics.jsonl").read_bytes()
+
+
+def test_a_full_disk_ends_a_run_by_name_and_loses_nothing(spec: Path, straight: Path, tmp_path: Path) -> None:
+    out, most = tmp_path / "run", 400 * 1024  # more than the policy's files, less than a later checkpoint's
+    said = finish(start(spec, out, "--executor", "local", cache=tmp_path / "cache", most=most), status=2)
+    assert "RLC0702" in said
+    assert "File too large" in said
+    finish(start(spec, out, "--executor", "local", "--resume", cache=tmp_path / "cache"))
+    assert (out / "metrics.jsonl").read_bytes() == (straight / "metrics.jsonl").read_bytes()
+    assert weights(out) == weights(straight)
 
 
 def test_two_runs_cannot_share_a_directory(spec: Path, tmp_path: Path) -> None:
