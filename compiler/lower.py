@@ -29,6 +29,7 @@ DEFAULT_ENGINE = "hf"
 def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
     """The plan of an experiment that was checked without an error."""
     stages = _stages(experiment)
+    envs = tuple(_component(d) for d in experiment.of("env").values())
     share = 1.0 / max(1, len(experiment.of("env")))
     machine = next(iter(experiment.of("resources").values()), None)
     resources = machine.made if machine else schema("resources", "machine").model_validate({})
@@ -38,7 +39,7 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
         seed=experiment.seed,
         policy=_component(next(iter(experiment.of("policy").values()))),
         engine=_engine(experiment),
-        envs=tuple(_component(d) for d in experiment.of("env").values()),
+        envs=envs,
         users=tuple(_component(d) for d in experiment.of("user").values()),
         judges=tuple(_component(d) for d in experiment.of("judge").values()),
         sources=tuple(
@@ -61,7 +62,7 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
         ),
         credit=CreditPlan(where=sources[0].where if sources else None),
         stages=stages,
-        graph=_graph(resources, stages),
+        graph=_graph(resources, stages, envs),
         budget=_budget(experiment, stages),
         resources=_component(machine) if machine else _default("resources", "machine"),
         prices=tuple(_component(d) for d in experiment.of("price").values()),
@@ -110,7 +111,7 @@ def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
     return tuple(out)
 
 
-def _graph(machine: Any, stages: tuple[StagePlan, ...]) -> GraphPlan:
+def _graph(machine: Any, stages: tuple[StagePlan, ...], envs: tuple[ComponentPlan, ...]) -> GraphPlan:
     """Worker i hosts rollout i and trainer rank i; the scorer lives beside the first."""
     roles = []
     for rank in range(machine.workers):
@@ -123,6 +124,10 @@ def _graph(machine: Any, stages: tuple[StagePlan, ...]) -> GraphPlan:
             edges += [("demonstrations", f"{stage.label}/trainer", "rows")]
         elif stage.name == "evaluate":
             edges += [(f"{stage.label}/rollout", f"{stage.label}/report", "trajectories")]
+        elif stage.name == "codegym":
+            readers = dict.fromkeys(e.label for e in envs if e.fields.get("from") == stage.label)
+            edges += [("problems", f"{stage.label}/environments", "code")]
+            edges += [(f"{stage.label}/environments", f"{env}/tasks", "environments") for env in readers]
         elif stage.name == "irc":
             readers = dict.fromkeys(s.label for s in stages if s.name == "grpo")
             edges += [(f"{stage.label}/rollout", f"{stage.label}/table", "trajectories")]

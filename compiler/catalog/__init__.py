@@ -10,10 +10,21 @@ from rlspec.compiler.catalog.base import Component
 @cache
 def catalog() -> dict[str, dict[str, type[Component]]]:
     """kind -> name -> schema."""
-    from rlspec.compiler.catalog import calibration, machine, papers, policies, prices, resampling, shop, stages, tiers
+    from rlspec.compiler.catalog import (
+        calibration,
+        codegym,
+        machine,
+        papers,
+        policies,
+        prices,
+        resampling,
+        shop,
+        stages,
+        tiers,
+    )
 
     found: dict[str, dict[str, type[Component]]] = {}
-    for module in (policies, shop, papers, stages, machine, tiers, prices, calibration, resampling):
+    for module in (policies, shop, papers, stages, machine, tiers, prices, calibration, resampling, codegym):
         for entry in vars(module).values():
             if isinstance(entry, type) and issubclass(entry, Component) and "NAME" in vars(entry):
                 found.setdefault(entry.KIND, {})[entry.NAME] = entry
