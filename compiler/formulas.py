@@ -209,7 +209,7 @@ class EnvFormulas(Inputs):
             signals=tuple(s for s in self.signals.values() if s.name in read),
             reward=main.name,
             advantage=advantage.name,
-            advantage_level=self.values[advantage.name].level,
+            advantage_level=builder.level(outputs[advantage.name]),  # a declaration may say a finer one
             terms=tuple(terms),
             ranges={f.name: _reach(self.values[f.name]) for f in [*rewards, advantage]},
             values={f.name: self.values[f.name] for f in [*rewards, advantage]},

@@ -1,0 +1,96 @@
+"""What the difference between two specs does to logged conversations, as text and Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rlspec.compiler.ranges import number_text
+
+if TYPE_CHECKING:
+    from rlspec.runtime.rescoring import Effect, Score
+
+SHOWN_TURNS = 12
+
+
+def rows(found: Effect) -> list[tuple[str, str]]:
+    """(what, value) of every figure."""
+    return [
+        ("scored", f"{found.trajectories:,} trajectories, {found.turns:,} turns, {found.groups:,} groups"),
+        ("mean reward", f"{found.means[0]:.4g} -> {found.means[1]:.4g}"),
+        ("rank correlation of rewards", _rho(found.rewards.rho) + _swaps(found.rewards.swapped, found.rewards.pairs)),
+        ("rank correlation of advantages",
+         _rho(found.advantages.rho) + _swaps(found.advantages.swapped, found.advantages.pairs)),
+        ("rank correlation of turns' advantages", _rho(found.turn_rho)),
+        ("sign flips, trajectories", f"{found.trajectories_flipped:.1%}"),
+        ("sign flips, turns", f"{found.turns_flipped:.1%}"),
+        ("turns silenced / woken", f"{found.turns_silenced:.1%} / {found.turns_woken:.1%}"),
+        ("dead groups", f"{found.dead[0]:.1%} -> {found.dead[1]:.1%}"),
+        ("trajectories whose advantages change", f"{found.changed:,} of {found.trajectories:,}"),
+    ]  # fmt: skip
+
+
+def as_text(found: Effect, names: tuple[str, str], by_env: Mapping[str, Effect]) -> str:
+    """The figures, those of each environment in a line, and the trajectories that change most."""
+    width = max(len(what) for what, _ in rows(found))
+    lines = [f"{names[0]} -> {names[1]}", *(f"  {what:<{width}}  {value}" for what, value in rows(found))]
+    for env, one in by_env.items():
+        lines.append(
+            f"  on {env}: {one.trajectories:,} trajectories, advantages {_rho(one.advantages.rho)}, "
+            f"flips {one.turns_flipped:.1%} of turns, dead groups {one.dead[0]:.1%} -> {one.dead[1]:.1%}"
+        )
+    for change in found.largest:
+        lines += ["", f"  {change.before.key}  {change.before.task}"]
+        lines += [f"    {line}" for line in told(change.before, change.after)]
+    return "\n".join(lines)
+
+
+def as_markdown(found: Effect, names: tuple[str, str], by_env: Mapping[str, Effect]) -> str:
+    """The same for a review."""
+    from rlspec.compiler.showing.page import code, words
+
+    cells = [f"| {words(what)} | {words(value)} |" for what, value in rows(found)]
+    cells += [
+        f"| on {code(env)} | advantages {words(_rho(one.advantages.rho))}, flips {one.turns_flipped:.1%} of turns, "
+        f"dead groups {one.dead[0]:.1%} -> {one.dead[1]:.1%} |"
+        for env, one in by_env.items()
+    ]
+    lines = [f"**{code(names[0])} → {code(names[1])}** on logged conversations", "", "| | |", "|---|---|", *cells]
+    if found.largest:
+        changes = [(code(c.before.key), "; ".join(map(words, told(c.before, c.after)))) for c in found.largest]
+        lines += ["", *(f"- {key}: {text}" for key, text in changes)]
+    return "\n".join(lines)
+
+
+def told(before: Score, after: Score) -> list[str]:
+    """A changed trajectory in a few lines: reward, advantages by turn, and the terms that differ."""
+    out = [f"reward {_number(before.reward)} -> {_number(after.reward)}"]
+    out.append(f"advantage {_turns(before.advantages)} -> {_turns(after.advantages)}")
+    terms = dict.fromkeys((*before.terms, *after.terms))
+    for text in terms if len(terms) > 1 else ():
+        old, new = (
+            "none" if side is None else _number(side) for side in (before.terms.get(text), after.terms.get(text))
+        )
+        if old != new:
+            out.append(f"{text}: {old} -> {new}")
+    return out
+
+
+def _turns(values: tuple[float, ...]) -> str:
+    """One number when all turns have the same, else a list."""
+    if len(set(values)) <= 1:
+        return _number(values[0]) if values else "none"
+    shown = ", ".join(_number(v) for v in values[:SHOWN_TURNS])
+    return f"[{shown}{', ...' if len(values) > SHOWN_TURNS else ''}]"
+
+
+def _number(value: float) -> str:
+    return number_text(float(f"{value:.4g}"))
+
+
+def _rho(value: float | None) -> str:
+    return "undefined (one side is constant)" if value is None else f"{value:.3f}"
+
+
+def _swaps(share: float | None, pairs: int) -> str:
+    return "" if share is None else f"; {share:.1%} of {pairs:,} pairs within groups the other way round"
