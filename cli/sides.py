@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
+from posixpath import dirname, join, normpath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def _revision(word: str) -> Source:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         raise _missing(word, reason[0] if reason else "git does not know it")
     try:
-        return Source(word, done.stdout.decode("utf-8-sig"))
+        text = done.stdout.decode("utf-8-sig")
+        # what it extends and uses is that of the same revision
+        return Source(word, text, lambda near: _revision(f"{revision}:{normpath(join(dirname(name), near))}"))
     except UnicodeDecodeError as error:
         raise _missing(word, "it is not UTF-8 text") from error
 

@@ -85,7 +85,11 @@ def _checked(
     file, report = parsed[0], list(parsed[1])
     sound = not report or bool(file.items)
     composition = compose(file, source, report, variant, overlays)
-    experiment = resolve(composition.file, report, settings) if sound else None
+    experiment = (
+        resolve(composition.file, report, settings, composition.definitions)
+        if sound and not composition.broken
+        else None
+    )
     plan = None
     if experiment is not None:
         if seed is not None:
@@ -117,7 +121,10 @@ def check_whole(
     tests are reported; whether their expectations hold is for `run_tests` to say."""
     parsed = parser.parse(source)
     found = _checked(source, parsed, settings, None, None, overlays)
-    variants = {name: _checked(source, parsed, settings, None, name, overlays) for name in found.composition.variants}
+    composition = found.composition
+    tested = {case.variant.value for case in found.cases if case.variant is not None}
+    own = [n for n in composition.variants if n not in composition.inherited or n in tested]
+    variants = {name: _checked(source, parsed, settings, None, name, overlays) for name in own}
     found.diagnostics += [d for d in run_tests(found, variants)[1] if d not in found.diagnostics]
     seen = {_identity(d) for d in found.diagnostics}
     for name, varied in variants.items():

@@ -51,7 +51,7 @@ class Elaborator:
 
     builder: Builder
     report: list[Diagnostic]
-    _expanding: list[str] = field(default_factory=list)
+    _expanding: list[tuple[str, tree.Item]] = field(default_factory=list)
 
     # ------------------------------------------------------------------------------------------------ reporting
 
@@ -280,8 +280,8 @@ class Elaborator:
 
     def _expand(self, name: str, item: tree.Item, node: tree.Call, scope: Scope) -> Value:
         """A call of a `def`: its body over the arguments' values. No recursion, so expansion ends."""
-        if name in self._expanding:
-            circle = " -> ".join([*self._expanding, name])
+        if any(item is other for _, other in self._expanding):
+            circle = " -> ".join([*(n for n, _ in self._expanding), name])
             raise self.fail("RLC0106", f"`{name}` is defined by itself", node.span, notes=[circle])
         parameters = item.head.parameters or ()
         given: dict[str, tree.Argument] = {}
@@ -299,11 +299,13 @@ class Elaborator:
                 raise self.fail("RLC0205", f"`{key}` is given twice", argument.span)
             given[key] = argument
         names: dict[str, Value] = {}
+        definitions = _seen_from(name, scope.definitions)
         for parameter in parameters:
-            expression = given[parameter.name.value].value if parameter.name.value in given else parameter.default
+            written = parameter.name.value in given
+            expression = given[parameter.name.value].value if written else parameter.default
             if expression is None:
                 raise self.fail("RLC0205", f"`{name}` needs `{parameter.name.value}`", node.span)
-            found = self.value(expression, scope)
+            found = self.value(expression, scope if written else Scope({}, definitions, lambda *_: None))
             declared = read_type(parameter.type, self.report)
             if declared is None:
                 raise Failed()
@@ -311,12 +313,10 @@ class Elaborator:
                 found, declared, expression.span, f"argument `{parameter.name.value}` of {name}"
             )
         assert item.value is not None
-        self._expanding.append(name)
+        self._expanding.append((name, item))
         before = len(self.report)
         try:
-            prefix = name.rpartition(".")[0]
-            local = {k.removeprefix(f"{prefix}."): v for k, v in scope.definitions.items() if prefix}
-            inner = Scope(names, {**scope.definitions, **local}, lambda *_: None)
+            inner = Scope(names, definitions, lambda *_: None)
             result = self.value(item.value, inner)
         except Failed:
             self._relocate(before, name, node.span)
@@ -375,6 +375,16 @@ class Elaborator:
                 right = [("-" if sign == "+" else "+", part) for sign, part in right]
             return left + right
         return [("+", node)]
+
+
+def _seen_from(name: str, definitions: Mapping[str, tree.Item]) -> Mapping[str, tree.Item]:
+    """The definitions that a definition sees: the standard library's and, of an imported one, only its own file's."""
+    prefix = name.rpartition(".")[0]
+    if not prefix:
+        return definitions
+    library = {k: v for k, v in definitions.items() if k.startswith("std.")}
+    local = {k.removeprefix(f"{prefix}."): v for k, v in definitions.items() if k.startswith(f"{prefix}.")}
+    return {**library, **local}
 
 
 def dotted(node: tree.Expression) -> str | None:

@@ -16,10 +16,11 @@ from rlspec.compiler import static
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.components import Reader, construct_text
-from rlspec.compiler.elaborate import Failed
+from rlspec.compiler.elaborate import Failed, dotted
 from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Symbol
 from rlspec.compiler.types import NUMERIC, Type, read_type
+from rlspec.compiler.uses import define
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
@@ -96,11 +97,15 @@ class Experiment:
 
 
 def resolve(
-    file: tree.File, report: list[Diagnostic], settings: Mapping[str, tree.Expression] | None = None
+    file: tree.File,
+    report: list[Diagnostic],
+    settings: Mapping[str, tree.Expression] | None = None,
+    used: Mapping[str, tree.Item] | None = None,
 ) -> Experiment | None:
     """The file's experiment, after reporting everything that is wrong with its declarations; None without one.
 
-    `settings` are parameters from the command line; their diagnostics carry no place in the file.
+    `settings` are parameters from the command line; their diagnostics carry no place in the file. `used` are
+    definitions of other files, by dotted name.
     """
     definitions: dict[str, tree.Item] = {}
     found: list[tree.Item] = []
@@ -109,10 +114,10 @@ def resolve(
         if kind == "experiment" and item.body is not None:
             found.append(item)
         elif kind == "def":
-            _define(item, definitions, report)
-        elif kind != "rlspec":
-            near = near_name(kind, ["experiment", "def", "rlspec"])
-            hint = f"did you mean `{near}`?" if near else "a file holds `rlspec = 1`, `def`s and one experiment"
+            define(item, definitions, report)
+        elif kind not in ("rlspec", "use"):
+            near = near_name(kind, ["experiment", "def", "use", "rlspec"])
+            hint = f"did you mean `{near}`?" if near else "a file holds `rlspec = 1`, `use`s, `def`s and one experiment"
             report.append(Diagnostic("RLC0102", f"unknown kind `{kind}`", item.head.path[0].span, label=hint))
     edition = next((i for i in file.items if i.head.path[0].value == "rlspec"), None)
     if edition is None or not (isinstance(edition.value, tree.Number) and edition.value.value == 1):
@@ -123,17 +128,7 @@ def resolve(
         span = found[1].head.span if found else tree.Span(0, 0)
         report.append(Diagnostic("RLC0110", f"the file has {count}", span, label="a spec declares exactly one"))
         return None
-    return _Resolver(found[0], definitions, report, settings or {}).experiment
-
-
-def _define(item: tree.Item, definitions: dict[str, tree.Item], report: list[Diagnostic]) -> None:
-    head = item.head
-    if len(head.labels) != 1 or head.parameters is None or item.value is None:
-        report.append(Diagnostic("RLC0207", "a definition is `def name(x : type) : type = expression`", head.span))
-    elif (name := head.labels[0].value) in definitions:
-        report.append(Diagnostic("RLC0105", f"`{name}` is defined twice", head.span))
-    else:
-        definitions[name] = item
+    return _Resolver(found[0], {**definitions, **(used or {})}, report, settings or {}).experiment
 
 
 class _Resolver:
@@ -262,7 +257,7 @@ class _Resolver:
         elif kind == "credit":
             self._credit(item)
         elif kind == "def":
-            _define(item, self.experiment.definitions, self.report)
+            define(item, self.experiment.definitions, self.report)
         elif kind != "param":
             known = [*catalog(), *FORMULAS, *SETTINGS, *OTHERS]
             near = near_name(kind, known)
@@ -276,6 +271,10 @@ class _Resolver:
         label = head.labels[0].value
         known = catalog()[kind]
         listed = ", ".join(sorted(known))
+        if head.type is not None and isinstance(head.type.base, tree.Member):
+            word = dotted(head.type.base) or ""
+            hint = f'a plugin is used by `use {word.partition(".")[0]} = plugin("...")`'
+            raise self.fail("RLC0103", f"there is no {kind} `{word}`", head.type.base.span, hint)
         if head.type is None or not isinstance(head.type.base, tree.Name):
             raise self.fail("RLC0103", f"which {kind}?", head.span, f"write `{kind} {label} : {min(known)} {{ }}`")
         name = head.type.base.value

@@ -13,6 +13,7 @@ from rlspec.compiler.builder import Value
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.elaborate import Failed, Scope
 from rlspec.compiler.experiment import Declared, Experiment, Formula
+from rlspec.compiler.flatten import flattened
 from rlspec.compiler.levels import Level
 from rlspec.compiler.library import standard
 from rlspec.compiler.measures import Inputs
@@ -188,13 +189,14 @@ class EnvFormulas(Inputs):
         outputs[advantage.name] = self.values[advantage.name].step
         terms = []
         builder, scope = self.elaborator.builder, self.scope()
+        flat = flattened(self.experiment)  # texts as in the resolved spec, which has no other files
         for number, (sign, part) in enumerate(self.elaborator.term_texts(main.expression), start=1):
             quiet = len(self.report)
             step = self.elaborator.value(part, scope).step
             del self.report[quiet:]  # said already
             name = f"{main.name}_term{number}"
             outputs[name] = builder.apply("neg", step) if sign == "-" else step
-            terms.append(TermPlan(output=name, text=f"{'- ' if sign == '-' else ''}{text_of(part)}"))
+            terms.append(TermPlan(output=name, text=f"{'- ' if sign == '-' else ''}{text_of(flat.expression(part))}"))
         if credited is not None:
             outputs[WHERE] = credited
         for reward in rewards:
@@ -213,7 +215,7 @@ class EnvFormulas(Inputs):
             terms=tuple(terms),
             ranges={f.name: _reach(self.values[f.name]) for f in [*rewards, advantage]},
             values={f.name: self.values[f.name] for f in [*rewards, advantage]},
-            formulas={f.name: text_of(f.expression) for f in [*rewards, advantage]},
+            formulas={f.name: text_of(flat.expression(f.expression)) for f in [*rewards, advantage]},
             stage=self.stage.label if self.stage else None,
             where=WHERE if credited is not None else None,
         )

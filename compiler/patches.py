@@ -55,7 +55,7 @@ def leaf_item(body: Body, path: Sequence[str]) -> tree.Item | None:
     return found
 
 
-def _with_leaf(body: Body, path: tuple[tree.Name, ...], new: tree.Item | None) -> tuple[Body, bool]:
+def with_leaf(body: Body, path: tuple[tree.Name, ...], new: tree.Item | None) -> tuple[Body, bool]:
     """The body with the field at the path written by `new` in the old one's place (None: left out), and whether there
     was an old one."""
     wanted = [n.value for n in path]
@@ -72,7 +72,7 @@ def _with_leaf(body: Body, path: tuple[tree.Name, ...], new: tree.Item | None) -
             hit = True
             continue
         if item.body is not None and words == wanted[: len(words)]:
-            inner, inside = _with_leaf(item.body, path[len(words) :], new)
+            inner, inside = with_leaf(item.body, path[len(words) :], new)
             item, hit = dataclasses.replace(item, body=inner), hit or inside
         out.append(item)
     return tuple(out), hit
@@ -82,12 +82,12 @@ def _headed(item: tree.Item, path: tuple[tree.Name, ...]) -> tree.Item:
     return dataclasses.replace(item, head=dataclasses.replace(item.head, path=path))
 
 
-def _leaves(path: tuple[tree.Name, ...], item: tree.Item) -> Iterable[tuple[tuple[tree.Name, ...], tree.Item]]:
+def field_leaves(path: tuple[tree.Name, ...], item: tree.Item) -> Iterable[tuple[tuple[tree.Name, ...], tree.Item]]:
     """The values that a patch writes, each with its path: blocks are taken apart."""
     if item.body is None:
         yield path, item
     for inner in item.body or ():
-        yield from _leaves((*path, *inner.head.path), inner)
+        yield from field_leaves((*path, *inner.head.path), inner)
 
 
 class Patcher:
@@ -115,6 +115,35 @@ class Patcher:
             except Failed:
                 continue
         return tuple(self.body)
+
+    def inherited(self, child: tree.Item) -> Body:
+        """The experiment's items after those of one that extends it: patches, removals, settings of its own, and new
+        declarations. What the base declares already is refused."""
+        for item in child.body or ():
+            kind = item.head.path[0].value
+            try:
+                if kind in ("patch", "remove"):
+                    self._item(item)
+                elif kind in SETTINGS:
+                    self._replace_setting(kind, item)
+                else:
+                    self._new(item)
+            except Failed:
+                continue
+        return tuple(self.body)
+
+    def _new(self, item: tree.Item) -> None:
+        kind, (labels, on) = item.head.path[0].value, labels_and_env(item.head)
+        for other in self.body if labels else ():
+            theirs, there = labels_and_env(other.head)
+            same = other.head.path[0].value == kind and bool(theirs) and theirs[0].value == labels[0].value
+            if same and (kind not in FORMULAS or on is None or there is None or on.value == there.value):
+                path = f"{kind}.{labels[0].value}"
+                label = f"change it by `patch.{path}`, or `remove = [{path}]` before"
+                raise self.fail(
+                    "RLC0105", f"the base declares {kind} `{labels[0].value}` already", item.head.span, label
+                )
+        self.body.append(item)
 
     def _item(self, item: tree.Item) -> None:
         kind = item.head.path[0].value
@@ -178,9 +207,21 @@ class Patcher:
                 raise self.unknown(f"there is no {kind} `{word}` on `{on.value}`", on.span, on.value, envs)
         return here, rest
 
+    def _line(self, place: int) -> list[tree.Item]:
+        """A declaration and what it extends, the youngest first; a circle ends it, the resolver reports that."""
+        line = [self.body[place]]
+        while isinstance(base := line[-1].head.extends, tree.Name):
+            kind = line[-1].head.path[0].value
+            found = [i for i in self.body if i.head.path[0].value == kind and i.head.labels]
+            parent = next((i for i in found if i.head.labels[0].value == base.value), None)
+            if parent is None or any(parent is i for i in line):
+                break
+            line.append(parent)
+        return line
+
     def _schema(self, place: int) -> type[Component] | None:
         """The component of a declaration; None where its name is wrong, which the resolver reports."""
-        head = self.body[place].head
+        head = next((i.head for i in self._line(place) if i.head.type is not None), self.body[place].head)
         if head.type is None or not isinstance(head.type.base, tree.Name):
             return None
         return catalog().get(head.path[0].value, {}).get(head.type.base.value)
@@ -251,18 +292,23 @@ class Patcher:
                 raise self.fail("RLC0207", "another component takes a block: `: name { ... }`", item.head.span)
             written = {i.head.path[0].value for i in item.body}
             wires = WIRING.get(old.head.path[0].value, {})
-            kept = [i for i in old.body or () if (w := i.head.path[0].value) in wires and w not in written]
-            head = dataclasses.replace(old.head, type=item.head.type, span=item.head.span)
-            self.body[place] = dataclasses.replace(item, head=head, body=(*item.body, *kept))
+            kept: dict[str, tree.Item] = {}
+            for declared in self._line(place):
+                for inner in declared.body or ():
+                    word = inner.head.path[0].value
+                    if word in wires and word not in written:
+                        kept.setdefault(word, inner)
+            head = dataclasses.replace(old.head, type=item.head.type, extends=None, span=item.head.span)
+            self.body[place] = dataclasses.replace(item, head=head, body=(*item.body, *kept.values()))
             return
         if not rest and item.body is None:
             raise self.fail("RLC0207", "a declaration takes a block, or name a field of it", item.head.span)
-        for path, leaf in _leaves(rest, item):
+        for path, leaf in field_leaves(rest, item):
             try:
                 self._field_exists(place, path)
             except Failed:
                 continue
-            body, hit = _with_leaf(self.body[place].body or (), path, leaf)
+            body, hit = with_leaf(self.body[place].body or (), path, leaf)
             if not hit:
                 body = (*body, _headed(leaf, path))
             self.body[place] = dataclasses.replace(self.body[place], body=body)
@@ -295,7 +341,7 @@ class Patcher:
                 del self.body[place]
             return
         self._field_exists(places[0], rest)
-        body, hit = _with_leaf(self.body[places[0]].body or (), rest, None)
+        body, hit = with_leaf(self.body[places[0]].body or (), rest, None)
         if not hit:
             word = ".".join(n.value for n in names)
             raise self.fail("RLC0111", f"`{word}` is not written, so there is nothing to remove", rest[0].span)

@@ -13,6 +13,7 @@ from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Ref, Struct
 from rlspec.compiler.components import struct_of
 from rlspec.compiler.experiment import Declared, Experiment
+from rlspec.compiler.flatten import flattened
 from rlspec.compiler.plan import ComponentPlan, Plan
 from rlspec.compiler.static import Construct, Leaf, Quantity, Series, Static, Symbol
 from rlspec.dsl.printer import text_of
@@ -21,7 +22,8 @@ from rlspec.dsl.printer import text_of
 def resolved_text(experiment: Experiment, plan: Plan) -> str:
     """A spec of everything that was declared."""
     lines = ["rlspec = 1", ""]
-    for name, item in experiment.definitions.items():
+    flat = flattened(experiment)
+    for name, item in flat.definitions.items():
         lines += [definition_text(name, item), ""]
     lines.append(f"experiment {experiment.name} {{")
     lines.append(f"  title = {_quoted(plan.title)}")
@@ -41,7 +43,7 @@ def resolved_text(experiment: Experiment, plan: Plan) -> str:
         head = formula.item.head
         type_part = f" : {text_of(head.type)}" if head.type else ""
         on = f" on {formula.on}" if formula.on else ""
-        lines.append(f"  {formula.kind} {formula.name}{type_part}{on} = {text_of(formula.expression)}")
+        lines.append(f"  {formula.kind} {formula.name}{type_part}{on} = {text_of(flat.expression(formula.expression))}")
     where = experiment.credit_where
     told = f", where = {text_of(flat.expression(where))}" if where is not None else ""
     lines.append(f"  credit = agent_tokens({experiment.credit}{told})")

@@ -82,6 +82,8 @@ CODES: dict[str, str] = {
     "RLC0528": "only a judge decides the reward",
     # 06 components
     "RLC0601": "a component can be checked and compiled here, but not run",
+    "RLC0602": "there is no such plugin",
+    "RLC0603": "a plugin's schema cannot be read",
     # 07 runs and files
     "RLC0701": "a file cannot be read",
     "RLC0702": "a file or directory cannot be written",

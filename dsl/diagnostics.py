@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import bisect
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -28,11 +28,13 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(slots=True)
 class Source:
-    """The text of one file and its line table. Lines and columns are 1-based; columns count characters."""
+    """The text of one file and its line table. Lines and columns are 1-based; columns count characters. `opener` reads
+    the files that this one names, where it does not stand in a folder (a revision of git)."""
 
     path: str
     text: str
-    _starts: list[int] = field(init=False, repr=False)
+    opener: Callable[[str], Source] | None = field(default=None, repr=False, compare=False)
+    _starts: list[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,15 @@ class Ref:
     kind: str
 
 
+class Secret(BaseModel):
+    """The type of a field that takes `secret("NAME")`: the name of an environment variable, which the runtime reads
+    when it needs the value. The value never enters a component, a plan or a digest, because nothing here holds it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    secret: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
+
+
 class Struct(BaseModel):
     """A nested block of fields."""
 
@@ -46,7 +55,8 @@ class Struct(BaseModel):
 
 class Component(Struct):
     """A declarable part. `MEASURES` are the signals that it can measure, each as a type in the language; `RUNS` is
-    False for what can be checked and compiled but has no runtime here."""
+    False for what can be checked and compiled but has no runtime here. `FACTORY` is the import path of what makes a
+    plugin's component, `package.module:factory`; only the runtime imports it."""
 
     KIND: ClassVar[str]
     NAME: ClassVar[str]
@@ -55,6 +65,7 @@ class Component(Struct):
     # What a stage finds: "table(signal)" is a real per choice of the signal that its field `signal` names.
     RESULTS: ClassVar[dict[str, str]] = {}
     RUNS: ClassVar[bool] = True
+    FACTORY: ClassVar[str | None] = None
 
     def bounds(self, result: str) -> tuple[float, float]:
         """Between which numbers every value of a result lies, before the stage has run."""
