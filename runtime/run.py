@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rlspec.compiler.plan import Plan
+from rlspec.runtime.calibration import CalibrationStage
 from rlspec.runtime.coldstart import ColdStartStage, make_policy
 from rlspec.runtime.evaluation import Evaluation
 from rlspec.runtime.graph.executor import Executor
@@ -131,6 +132,8 @@ class Run:
             ColdStartStage(self, unit.stage).run()
         elif unit.kind == "grpo":
             TrainingStage(self, unit.stage).run()
+        elif unit.kind == "irc":
+            CalibrationStage(self, unit.stage).run()
         else:
             Evaluation(self, unit.stage).run(unit.about, unit.place)
         self.at.unit, self.at.step = self.at.unit + 1, 0

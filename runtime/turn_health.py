@@ -14,6 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import fsum
 
+NOISE = 1e-12
+"""Advantages, and differences of advantages, that are smaller are rounding, not signal."""
+
 
 @dataclass(frozen=True, slots=True)
 class TurnHealth:
@@ -42,7 +45,7 @@ def turn_health(groups: Sequence[int], outcomes: Sequence[float], advantages: Se
     dead = sum(len(values) for values in at.values() if _dead(values))
     mixed = {group: fsum(values) / len(values) for group, values in of.items() if min(values) < max(values)}
     misaligned = sum(
-        group in mixed and value * (outcome - mixed[group]) < 0
+        group in mixed and abs(value) > NOISE and value * (outcome - mixed[group]) < 0
         for group, outcome, values in zip(groups, outcomes, advantages, strict=True)
         for value in values
     )
@@ -50,4 +53,4 @@ def turn_health(groups: Sequence[int], outcomes: Sequence[float], advantages: Se
 
 
 def _dead(values: Sequence[float]) -> bool:
-    return min(values) == max(values) and (len(values) > 1 or values[0] == 0.0)
+    return max(values) - min(values) <= NOISE and (len(values) > 1 or abs(values[0]) <= NOISE)

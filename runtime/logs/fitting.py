@@ -26,7 +26,6 @@ from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import stream
 from rlspec.runtime.worlds.tiers import TierJudge
 
-
 Batches = list[tuple[int, list[Trajectory]]]
 """Trajectories by the step of their stage at which they were had."""
 

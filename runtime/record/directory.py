@@ -7,6 +7,7 @@
       trajectories/train-000012.parquet              a step's trajectories, with scores (`store`)
       checkpoints/ckpt-000003/                       `checkpoint`
       policy/                                        the policy before training, in Hugging Face layout
+      results/calibrate.json                         what a stage found that later ones are scored with
       events/                                        TensorBoard
       report.json                                    the last thing written: the run is finished
 
@@ -42,7 +43,7 @@ from rlspec.runtime.refusal import Refusal
 
 PLAN, RESOLVED, VERSIONS, REPORT = "plan.json", "resolved.rlspec", "versions.json", "report.json"
 _FOLDERS = ("trajectories", "checkpoints", "events", "policy")
-_KNOWN = {PLAN, RESOLVED, VERSIONS, REPORT, LOCK, "metrics.jsonl", "timings.jsonl", *_FOLDERS}
+_KNOWN = {PLAN, RESOLVED, VERSIONS, REPORT, LOCK, "metrics.jsonl", "timings.jsonl", "results", *_FOLDERS}
 
 
 class RunDirectory:
@@ -196,6 +197,18 @@ class RunDirectory:
     def read_trajectories(self, stage: str, step: int) -> list[Trajectory]:
         """A step's trajectories. Raises as `store.read`."""
         return store.read(self.trajectories / store.file_name(stage, step))
+
+    def write_result(self, stage: str, result: Mapping[str, Any]) -> Path:
+        """Write what a stage found: `results` are its tables by name, each a value per choice, `report` how it came to
+        them. Raises Refusal RLC0702."""
+        durable.make_directory(self.path / "results")
+        path = self.path / "results" / f"{stage}.json"
+        durable.write_file(path, _json({"format": "rlspec.results/1", "stage": stage, **finite(plain(dict(result)))}))
+        return path
+
+    def results(self) -> dict[str, dict[str, Any]]:
+        """What stages found, by stage. Raises Refusal RLC0706 when a file is damaged."""
+        return {path.stem: _read_json(path) for path in sorted((self.path / "results").glob("*.json"))}
 
     def steps(self) -> list[tuple[str, int]]:
         """(stage, step) of every file of trajectories: stages in the order in which the metrics name them,
