@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlspec.cli.options import composing
+from rlspec.cli.options import composing, overlay
 
 if TYPE_CHECKING:
     from rlspec.dsl.diagnostics import Diagnostic, Source
@@ -68,7 +68,7 @@ def _checked(path: Path, source: Source | None, composed: tuple[Any, ...]) -> tu
 
     settings, variant, overlays = composed
     source = source or read(path)
-    values, more = front.settings_of(pairs(settings)), [read(o) for o in overlays]
+    values, more = front.settings_of(pairs(settings)), [overlay(o) for o in overlays]
     if variant is not None:
         found = front.check(source, values, None, variant, more)
     else:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rlspec.cli.options import composing
+from rlspec.cli.options import composing, overlay
 
 
 @click.command()
@@ -32,7 +32,7 @@ def doc(
     from rlspec.compiler.showing.sheet import sheet
     from rlspec.dsl.parser import read
 
-    page = sheet(read(file), settings_of(pairs(settings)), variant, [read(o) for o in overlays])
+    page = sheet(read(file), settings_of(pairs(settings)), variant, [overlay(o) for o in overlays])
     if form is None:
         form = "md" if output is not None and output.suffix in (".md", ".markdown") else "html"
     deliver(html_page(page) if form == "html" else markdown_page(page), output)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlspec.cli.options import composing
+from rlspec.cli.options import composing, option_of
 
 if TYPE_CHECKING:
     from rlspec.compiler.plan import Plan
@@ -64,7 +64,7 @@ def again(
 ) -> str:
     """The command that goes on with this run."""
     words = ["rlc", "run", str(file), *(f"--set {s!r}" for s in settings)]
-    words += [f"--variant {variant}"] * (variant is not None) + [f"--with {o}" for o in overlays]
+    words += [f"--variant {variant}"] * (variant is not None) + [option_of(o) for o in overlays]
     words += [f"--seed {seed}"] * (seed is not None) + [f"--out {out}"] * (out is not None)
     return " ".join([*words, *([f"--executor {executor}"] if executor != "ray" else []), "--resume"])
 
@@ -85,7 +85,7 @@ def load_plan(
         from rlspec.compiler.stored import read_plan
 
         if settings or variant is not None or overlays:
-            raise click.UsageError("--set, --variant and --with work on a spec; a plan is already resolved")
+            raise click.UsageError("--set, --variant, --with and --patch work on a spec; a plan is already resolved")
         plan = read_plan(file)
         if seed is not None:
             plan = plan.model_copy(update={"seed": seed})
@@ -96,7 +96,7 @@ def load_plan(
     found = sound(file, settings, seed, variant, overlays)
     assert found.plan is not None
     assert found.experiment is not None
-    return found.plan, resolved_text(found.experiment, found.plan)
+    return found.plan, resolved_text(found.experiment, found.plan, found.composition.patches)
 
 
 def summary(report: dict[str, Any]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rlspec.cli.options import Patch, overlay
 from rlspec.compiler.check import Checked, check, check_whole, settings_of
 from rlspec.dsl.diagnostics import Diagnostic, SpecError, render
 from rlspec.dsl.parser import read
@@ -32,23 +33,23 @@ def checked(
     settings: Sequence[str] = (),
     seed: int | None = None,
     variant: str | None = None,
-    overlays: Sequence[Path] = (),
+    overlays: Sequence[Path | Patch] = (),
 ) -> Checked:
     """Read and check a spec, with one variant of it and with overlays.
 
     Raises:
         SpecError: a file cannot be read, or a setting does not parse.
     """
-    return check(read(path), settings_of(pairs(settings)), seed, variant, [read(o) for o in overlays])
+    return check(read(path), settings_of(pairs(settings)), seed, variant, [overlay(o) for o in overlays])
 
 
-def checked_whole(path: Path, settings: Sequence[str] = (), overlays: Sequence[Path] = ()) -> Checked:
+def checked_whole(path: Path, settings: Sequence[str] = (), overlays: Sequence[Path | Patch] = ()) -> Checked:
     """Read and check a spec with all its variants, claims and tests.
 
     Raises:
         SpecError: a file cannot be read, or a setting does not parse.
     """
-    return check_whole(read(path), settings_of(pairs(settings)), [read(o) for o in overlays])
+    return check_whole(read(path), settings_of(pairs(settings)), [overlay(o) for o in overlays])
 
 
 def sound(
@@ -56,7 +57,7 @@ def sound(
     settings: Sequence[str] = (),
     seed: int | None = None,
     variant: str | None = None,
-    overlays: Sequence[Path] = (),
+    overlays: Sequence[Path | Patch] = (),
     quiet: bool = False,
 ) -> Checked:
     """A spec without errors; its warnings are printed, unless `quiet`.

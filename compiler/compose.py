@@ -30,9 +30,10 @@ from rlspec.compiler.plugins import PluginSchema
 from rlspec.compiler.sweeps import points
 from rlspec.compiler.uses import Uses, named, shifted, uses_of
 from rlspec.dsl import parser, tree
-from rlspec.dsl.diagnostics import Diagnostic, Source, near_name
+from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 
 BLOCKS = ("variant", "sweep", "claims", "test")
+PATCH = "--patch "
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,11 @@ class Composition:
     broken: bool = False
     definitions: dict[str, tree.Item] = field(default_factory=dict)
     plugins: dict[str, PluginSchema] = field(default_factory=dict)
+
+    @property
+    def patches(self) -> list[str]:
+        """What was patched on the command line, as it was written."""
+        return [s.path.removeprefix(PATCH) for _, s in self.sources if s.path.startswith(PATCH)]
 
     def take(self, source: Source) -> int:
         """Give another file's spans a stretch of numbers of their own: where it begins."""
@@ -188,6 +194,22 @@ def _used(
     return found
 
 
+def on_command_line(patch: str) -> Source:
+    """`stage.train.lr = 1e-5`, as `--patch` takes it, as the source of an overlay. Another component or a formula of
+    one environment can be written too: `user.customer : recorded { }`, `reward.R on math = 0`.
+
+    Raises:
+        SpecError: it does not parse, or is more than one patch.
+    """
+    text = patch.strip().removeprefix("patch.")
+    source = Source(f"{PATCH}{text}", f"overlay patch {{ patch.{text} }}")
+    file, report = parser.parse(source)
+    if report or len(file.items) != 1 or len(file.items[0].body or ()) != 1:
+        cure = "write e.g. --patch 'stage.train.lr = 1e-5'"
+        raise SpecError([Diagnostic("RLC0201", f"--patch {patch!r}: this is no `path = value`", notes=(cure,))])
+    return source
+
+
 def _overlays(overlays: Sequence[Source], out: Composition, report: list[Diagnostic]) -> list[tuple[str, tree.Item]]:
     found = []
     for source in overlays:
@@ -202,5 +224,6 @@ def _overlays(overlays: Sequence[Source], out: Composition, report: list[Diagnos
             report.append(Diagnostic("RLC0102", words, item.head.span, label=label, source=source))
         if not here and not problems and not strange:
             report.append(Diagnostic("RLC0110", "the file has no overlay", tree.Span(0, 0), source=source))
-        found += [(f"overlay {i.head.labels[0].value}", shifted(i, base)) for i in here]
+        said = source.path.startswith(PATCH)
+        found += [("command line" if said else f"overlay {i.head.labels[0].value}", shifted(i, base)) for i in here]
     return found

@@ -7,6 +7,7 @@ the text compiles to the same plan digest.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from rlspec.compiler.catalog import schema
@@ -19,9 +20,10 @@ from rlspec.compiler.static import Construct, Leaf, Quantity, Series, Static, Sy
 from rlspec.dsl.printer import text_of
 
 
-def resolved_text(experiment: Experiment, plan: Plan) -> str:
-    """A spec of everything that was declared."""
-    lines = ["rlspec = 1", ""]
+def resolved_text(experiment: Experiment, plan: Plan, patches: Sequence[str] = ()) -> str:
+    """A spec of everything that was declared. `patches` are those of the command line: they are in force already, and
+    told in comments."""
+    lines = ["rlspec = 1", *(f"# --patch {' '.join(patch.split())}" for patch in patches), ""]
     flat = flattened(experiment)
     for name, item in flat.definitions.items():
         lines += [definition_text(name, item), ""]

@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Struct, Unit
 from rlspec.compiler.components import struct_of
-from rlspec.compiler.compose import Composition
+from rlspec.compiler.compose import PATCH, Composition
 from rlspec.compiler.experiment import FORMULAS, WIRING
 from rlspec.compiler.patches import Body, leaf_item
 from rlspec.dsl import tree
@@ -69,7 +69,8 @@ def chain(composition: Composition, path: str, settings: Mapping[str, str] | Non
         item = _find(layer.body, words)
         if item is not None and item is not before:
             source, span = composition.place(item.span)
-            place = f"{source.path}:{source.position(span.start)[0]}"
+            said = source.path.startswith(PATCH)
+            place = source.path if said else f"{source.path}:{source.position(span.start)[0]}"
             value = item.value
             text = text_of(value) if value is not None else _block(item)
             names = tuple(_names(value)) if value is not None else ()
