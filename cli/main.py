@@ -15,6 +15,8 @@ COMMANDS = {
     "why": ("rlspec.cli.why", "Where a value comes from: default, spec, variant, overlay, --set."),
     "run": ("rlspec.cli.run", "Train: run a spec or a plan."),
     "import": ("rlspec.cli.imports", "Turn logged conversations into trajectories."),
+    "audit": ("rlspec.cli.audit", "Which kinds of turn go with success in a log; dead and misaligned turns."),
+    "passk": ("rlspec.cli.passk", "How often all of k trials of a task succeed, in a log."),
     "show": ("rlspec.cli.show", "Show a run: metrics, learning curve, trajectories turn by turn."),
     "fmt": ("rlspec.cli.fmt", "Lay specs out in their canonical form; keep every comment and the meaning."),
     "git": ("rlspec.cli.git", "Teach git to show specs by what they mean."),

@@ -133,25 +133,27 @@ def _round(
     rows = table(labels, outcomes, choices)
     found = {choice: value * factors[choice] for choice, value in weights(rows, config.threshold, config.scale).items()}
     score(plan, batches, {**tables, f"{label}.weight": list(found.values())})
-    means = realised(labels, [_by_turn(t, t.scores[sources[t.env].advantage]) for t in own], choices)
-    rewards = [_mean(t.scores[sources[t.env].reward]) for t in own]
+    means = realised(labels, [by_turn(t, t.scores[sources[t.env].advantage]) for t in own], choices)
+    rewards = [mean_of(t.scores[sources[t.env].reward]) for t in own]
     return Round(number, len(own), rows, found, means, mismatches(found, means), correlation(rewards, outcomes))
 
 
-def _by_turn(trajectory: Trajectory, advantage: float | list[float]) -> list[float]:
+def by_turn(trajectory: Trajectory, advantage: float | list[float]) -> list[float]:
+    """An advantage as one number per turn: a trajectory's stands for each of its turns, tokens for their mean."""
     if not isinstance(advantage, list):
         return [advantage] * trajectory.ledger.turns
     if len(advantage) == trajectory.ledger.turns:
         return advantage
-    out, first = [], 0  # a token advantage: the mean over a turn's tokens
+    out, first = [], 0
     for tokens in trajectory.ledger.turn_slices():
         count = tokens.stop - tokens.start
-        out.append(_mean(advantage[first : first + count]))
+        out.append(mean_of(advantage[first : first + count]))
         first += count
     return out
 
 
-def _mean(value: float | list[float]) -> float:
+def mean_of(value: float | list[float]) -> float:
+    """A trajectory's value, or the mean of its turns' values; 0 of none."""
     if not isinstance(value, list):
         return float(value)
     return fsum(value) / len(value) if value else 0.0

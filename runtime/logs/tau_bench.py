@@ -122,7 +122,7 @@ def _entry_of(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 def _task(number: int, entry: Mapping[str, Any], initial: str | None) -> Task:
     gold = tuple(Call(call["name"], dict(call["kwargs"])) for call in entry.get("actions", ()))
-    payload = {"outputs": list(entry.get("outputs", ()))}
+    payload: dict[str, Any] = {"outputs": list(entry.get("outputs", ()))}
     if initial is not None:
         payload["initial_hash"] = initial
     if entry.get("gold_hash") is not None:
