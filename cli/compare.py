@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
 @click.argument("files", nargs=-1, required=True)
 @click.option("--fields", "by_field", is_flag=True, help="A row per field and formula that differs.")
 @click.option("--all", "everything", is_flag=True, help="With --fields: also those that do not differ.")
-@click.option("--format", "form", type=click.Choice(["text", "md", "json"]), default="text", show_default=True)
-def compare(files: tuple[str, ...], by_field: bool, everything: bool, form: str) -> None:
+@click.option("--format", "form", type=click.Choice(["text", "md", "json", "html"]), default="text", show_default=True)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write it here; not for text.")
+def compare(files: tuple[str, ...], by_field: bool, everything: bool, form: str, output: Path | None) -> None:
     """Put FILES side by side, a row per role; whatever `rlc diff` takes."""
     import json
 
+    from rlspec.cli.pages import deliver
     from rlspec.cli.sides import side
     from rlspec.compiler.matrix import fields, summary
 
@@ -28,9 +31,15 @@ def compare(files: tuple[str, ...], by_field: bool, everything: bool, form: str)
     heads = [n if names.count(n) == 1 else s.name for n, s in zip(names, sides, strict=True)]
     if form == "json":
         rows = [{"role": r.role, "what": r.what, "cells": dict(zip(heads, r.cells, strict=True))} for r in lines]
-        click.echo(json.dumps({"experiments": heads, "rows": rows}, indent=1, ensure_ascii=False))
+        deliver(json.dumps({"experiments": heads, "rows": rows}, indent=1, ensure_ascii=False), output)
     elif form == "md":
-        click.echo(_markdown(heads, lines))
+        deliver(_markdown(heads, lines), output)
+    elif form == "html":
+        from rlspec.compiler.showing.compared import comparison_page
+
+        deliver(comparison_page(heads, lines), output)
+    elif output is not None:
+        raise click.UsageError("-o takes --format md, json or html")
     else:
         _table(heads, lines)
 

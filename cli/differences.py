@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.diff import Difference, Row
 from rlspec.compiler.showing.words import LEVELS, SIGNS, by_role, folded, headline, notes, value_text
+
+if TYPE_CHECKING:
+    from rlspec.runtime.rescoring import Effect
 
 
 def as_text(found: Difference, assumptions: bool, provenance: bool) -> str:
@@ -45,9 +48,9 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|")
 
 
-def as_json(found: Difference) -> str:
-    """Everything, nothing folded."""
-    body = {
+def as_json(found: Difference, does: tuple[Effect, dict[str, Effect]] | None = None) -> str:
+    """Everything, nothing folded; with what it does to a log, in all and by environment."""
+    body: dict[str, Any] = {
         "a": {"name": found.a.name, **_digests(found, 0)},
         "b": {"name": found.b.name, **_digests(found, 1)},
         "level": found.level,
@@ -63,6 +66,10 @@ def as_json(found: Difference) -> str:
         ],
         "stated": [{"what": what, "old": old, "new": new} for what, old, new in found.stated],
     }
+    if does is not None:
+        from rlspec.runtime.rescoring import plain
+
+        body["effect"] = plain(does[0]) | {"by_env": {env: plain(one) for env, one in does[1].items()}}
     return json.dumps(body, indent=1, ensure_ascii=False)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rlspec.compiler.ranges import number_text
 
 if TYPE_CHECKING:
+    from rlspec.compiler.showing.compared import Consequence
     from rlspec.runtime.rescoring import Effect, Score
 
 SHOWN_TURNS = 12
@@ -35,10 +36,7 @@ def as_text(found: Effect, names: tuple[str, str], by_env: Mapping[str, Effect])
     width = max(len(what) for what, _ in rows(found))
     lines = [f"{names[0]} -> {names[1]}", *(f"  {what:<{width}}  {value}" for what, value in rows(found))]
     for env, one in by_env.items():
-        lines.append(
-            f"  on {env}: {one.trajectories:,} trajectories, advantages {_rho(one.advantages.rho)}, "
-            f"flips {one.turns_flipped:.1%} of turns, dead groups {one.dead[0]:.1%} -> {one.dead[1]:.1%}"
-        )
+        lines.append(f"  on {env}: {_brief(one)}")
     for change in found.largest:
         lines += ["", f"  {change.before.key}  {change.before.task}"]
         lines += [f"    {line}" for line in told(change.before, change.after)]
@@ -50,16 +48,28 @@ def as_markdown(found: Effect, names: tuple[str, str], by_env: Mapping[str, Effe
     from rlspec.compiler.showing.page import code, words
 
     cells = [f"| {words(what)} | {words(value)} |" for what, value in rows(found)]
-    cells += [
-        f"| on {code(env)} | advantages {words(_rho(one.advantages.rho))}, flips {one.turns_flipped:.1%} of turns, "
-        f"dead groups {one.dead[0]:.1%} -> {one.dead[1]:.1%} |"
-        for env, one in by_env.items()
-    ]
+    cells += [f"| on {code(env)} | {words(_brief(one))} |" for env, one in by_env.items()]
     lines = [f"**{code(names[0])} → {code(names[1])}** on logged conversations", "", "| | |", "|---|---|", *cells]
     if found.largest:
         changes = [(code(c.before.key), "; ".join(map(words, told(c.before, c.after)))) for c in found.largest]
         lines += ["", *(f"- {key}: {text}" for key, text in changes)]
     return "\n".join(lines)
+
+
+def consequence(found: Effect, by_env: Mapping[str, Effect], log: str) -> Consequence:
+    """The same for a page."""
+    from rlspec.compiler.showing.compared import Consequence
+
+    lines = [*rows(found), *((f"on {env}", _brief(one)) for env, one in by_env.items())]
+    changes = [(f"{c.before.key}  {c.before.task}", told(c.before, c.after)) for c in found.largest]
+    return Consequence(f"Conversations of {log}, scored under both; nothing is generated again.", lines, changes)
+
+
+def _brief(one: Effect) -> str:
+    return (
+        f"{one.trajectories:,} trajectories, rank correlation of advantages {_rho(one.advantages.rho)}, "
+        f"sign flips {one.turns_flipped:.1%} of turns, dead groups {one.dead[0]:.1%} -> {one.dead[1]:.1%}"
+    )
 
 
 def told(before: Score, after: Score) -> list[str]:

@@ -25,7 +25,7 @@ COMMANDS = {
     "compare": ("rlspec.cli.compare", "Put experiments side by side, by role."),
     "digest": ("rlspec.cli.digest", "Print the digests of text, syntax, value and graph."),
     "doc": ("rlspec.cli.doc", "A spec as a page for people: roles, formulas, constants, claims, variants."),
-    "rescore": ("rlspec.cli.rescore", "Score logged conversations under one or two specs; say what the difference does."),
+    "rescore": ("rlspec.cli.rescore", "Score logged conversations under one or two specs: what a difference does."),
     "explain": ("rlspec.cli.explain", "Explain a diagnostic code."),
 }
 

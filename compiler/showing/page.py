@@ -12,7 +12,7 @@ from rlspec.compiler.showing.latex import latex
 from rlspec.compiler.showing.mathml import mathml
 from rlspec.compiler.showing.maths import defined, maths_of, source_of
 from rlspec.compiler.showing.sheet import Part, Sheet
-from rlspec.compiler.showing.words import SIGNS, headline
+from rlspec.compiler.showing.words import SIGNS, component_lines, headline
 from rlspec.dsl import tree
 
 if TYPE_CHECKING:
@@ -87,7 +87,12 @@ def environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    made.filters |= {"words": words, "code": code, "cell": lambda text: code(text).replace("|", "\\|")}
+    made.filters |= {
+        "words": words,
+        "code": code,
+        "lines": component_lines,
+        "cell": lambda text: code(text).replace("|", "\\|"),
+    }
     return made
 
 
@@ -104,6 +109,11 @@ def code(text: str) -> str:
     fence = "`" * (longest + 1)
     padded = f" {line} " if line.startswith("`") or line.endswith("`") else line
     return f"{fence}{padded}{fence}"
+
+
+def cell(text: str) -> str:
+    """Code within a table."""
+    return code(text).replace("|", "\\|")
 
 
 def _typeset(node: tree.Expression) -> Any:
