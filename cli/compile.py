@@ -96,5 +96,6 @@ def _formulas(plan: Plan, source: SourcePlan) -> list[str]:
         lines.append(f"    {name} : {source.ranges[name]}" + (f"  {when}" if when != "per sample" else ""))
         lines.append(f"      = {text}")
     if plan.credit.where is not None:
-        lines.append(f"    credit to tokens where {formula(source.program, plan.credit.where)}")
+        measured = {s.name: s.measure for s in source.signals if s.name == s.measure.replace(".", "_")}
+        lines.append(f"    credit to tokens where {formula(source.program, plan.credit.where, measured)}")
     return lines

@@ -8,13 +8,14 @@ from typing import Any
 from rlspec.compiler.levels import Level, finest
 from rlspec.compiler.program import Input, Program, Step
 from rlspec.compiler.ranges import Range
+from rlspec.compiler.schedules import Timed
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
     """An elaborated expression: its step, and what is known of it. `members` is set on a sum over an axis: the axis
     and the range of one member (0 included when a `where` may leave members out), so that division by the count of the
-    same axis is recognised as a mean."""
+    same axis is recognised as a mean. `timed` is set on what follows the training step."""
 
     step: int
     base: str
@@ -23,6 +24,7 @@ class Value:
     choices: tuple[str, ...] = ()
     members: tuple[str, Range] | None = None
     counts: str | None = None  # this value is `num(axis)`
+    timed: Timed | None = None  # how its range follows the training step
 
 
 class Builder:

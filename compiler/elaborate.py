@@ -7,12 +7,13 @@ values coarse; a normaliser keeps the level and must say, over a ragged axis, wh
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rlspec.compiler import functions
 from rlspec.compiler.builder import Builder, Value
 from rlspec.compiler.levels import Level, finest
 from rlspec.compiler.ranges import Range, number_text
+from rlspec.compiler.schedules import Timed, combined
 from rlspec.compiler.types import NUMERIC, Type, read_type, static_number
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, near_name
@@ -51,6 +52,8 @@ class Elaborator:
 
     builder: Builder
     report: list[Diagnostic]
+    clock: Callable[[], Value] | None = None  # the number of the training step
+    horizon: float | None = None  # the number of the last one, where all training stages agree
     _expanding: list[tuple[str, tree.Item]] = field(default_factory=list)
 
     # ------------------------------------------------------------------------------------------------ reporting
@@ -94,7 +97,8 @@ class Elaborator:
                 inner = self.number(node.operand, scope)
                 if (known := self.builder.constant(inner.step)) is not None:
                     return self.constant(-known, inner.base)
-                return Value(self.builder.apply("neg", inner.step), inner.base, inner.level, -inner.range)
+                reach, timed = combined(lambda r: -r, [inner], True)
+                return Value(self.builder.apply("neg", inner.step), inner.base, inner.level, reach, timed=timed)
             case tree.Unary(op="not"):
                 inner = self.boolean(node.operand, scope)
                 return self._bool(self.builder.apply("not", inner.step), inner.level)
@@ -176,19 +180,9 @@ class Elaborator:
         known = self.builder.constant(left.step), self.builder.constant(right.step)
         base = "int" if left.base == right.base == "int" and node.op in "+-*" else "real"
         level = finest([left.level, right.level])
-        match node.op:
-            case "+":
-                reach = left.range + right.range
-            case "-":
-                reach = left.range - right.range
-            case "*":
-                reach = left.range * right.range
-            case "/":
-                if known[1] == 0:
-                    raise self.fail("RLC0401", "division by zero", node.right.span)
-                reach = self._quotient(left, right)
-            case _:
-                reach = left.range.power(right.range)
+        if node.op == "/" and known[1] == 0:
+            raise self.fail("RLC0401", "division by zero", node.right.span)
+        reach, timed = self._reach(node.op, left, right)
         if known[0] is not None and known[1] is not None:
             folded = {
                 "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
@@ -198,13 +192,19 @@ class Elaborator:
                 raise self.fail("RLC0401", "a root of a negative number", node.span)
             return self.constant(folded, base)
         step = self.builder.apply(ARITHMETIC[node.op], left.step, right.step)
-        return Value(step, base, level, reach, members=self._scaled(node.op, left, right))
+        return Value(step, base, level, reach, members=self._scaled(node.op, left, right), timed=timed)
 
     @staticmethod
-    def _quotient(left: Value, right: Value) -> Range:
-        if left.members is not None and right.counts == left.members[0]:
-            return Range(left.members[1].low, left.members[1].high)  # a sum of members over their count is a mean
-        return left.range / right.range
+    def _reach(op: str, left: Value, right: Value) -> tuple[Range, Timed | None]:
+        """The range of an arithmetic operation."""
+        if op == "/" and left.members is not None and right.counts == left.members[0]:
+            return Range(left.members[1].low, left.members[1].high), None  # members over their count are a mean
+        affine = {"*": left.timed is None or right.timed is None, "/": right.timed is None}.get(op, op in "+-")
+        ranges: dict[str, Callable[[Range, Range], Range]] = {
+            "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+            "^": lambda a, b: a.power(b),
+        }  # fmt: skip
+        return combined(ranges[op], [left, right], affine)
 
     @staticmethod
     def _scaled(op: str, left: Value, right: Value) -> tuple[str, Range] | None:
@@ -258,7 +258,8 @@ class Elaborator:
         step = self.builder.apply("select", condition.step, yes.step, no.step)
         base = yes.base if yes.base == no.base else "real"
         level = finest([condition.level, yes.level, no.level])
-        return Value(step, base, level, yes.range.union(no.range), choices=yes.choices)
+        reach, timed = combined(Range.union, [yes, no], condition.timed is None)
+        return Value(step, base, level, reach, choices=yes.choices, timed=timed)
 
     # ----------------------------------------------------------------------------------------------------- calls
 
@@ -352,8 +353,7 @@ class Elaborator:
                 span,
                 notes=[f"the compiler's range: {found.range}"],
             )
-        reach = found.range
-        return Value(found.step, declared.base, declared.level, reach, declared.choices, found.members, found.counts)
+        return replace(found, base=declared.base, level=declared.level, choices=declared.choices)
 
     def too_fine(self, found: Level, declared: Level, span: tree.Span, what: str) -> Failed:
         axis = found.label

@@ -3,6 +3,8 @@ reports."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rlspec.compiler.pools import NEUTRAL
 from rlspec.compiler.program import Program, Step
 
@@ -24,15 +26,21 @@ INFIX = {
 ATOM = 9
 
 
-def formula(program: Program, output: str) -> str:
-    """One output's formula. Other outputs that it uses appear by their names.
+def formula(program: Program, output: str, inputs: Mapping[str, str] | None = None) -> str:
+    """One output's formula. Other outputs that it uses appear by their names, inputs by another name if one is given.
 
     >>> formula(program, "advantage")
     'zscore(reward over traj, ddof = 1, epsilon = 1e-06)'
     """
     at = program.outputs[output]
     names = {step: name for name, step in program.outputs.items() if step != at}
-    return _text(program.steps, at, names)[0]
+    steps = tuple(_renamed(step, inputs) for step in program.steps) if inputs else program.steps
+    return _text(steps, at, names)[0]
+
+
+def _renamed(step: Step, inputs: Mapping[str, str]) -> Step:
+    known = inputs.get(step.attrs["name"]) if step.op == "input" else None
+    return step if known is None else step.model_copy(update={"attrs": {"name": known}})
 
 
 def step_text(program: Program, at: int) -> str:

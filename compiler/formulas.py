@@ -76,6 +76,9 @@ class EnvFormulas(Inputs):
             if (f.on in (None, env.label) and f.name not in own) or (stage is not None and f.on == stage.label)
         ]  # fmt: skip
         self._pending: set[str] = set()
+        training = [s for d in experiment.of("stage").values() if isinstance(s := d.component, Grpo)]
+        lengths = {s.steps for s in training}
+        self.elaborator.horizon = max(1, lengths.pop() - 1) if len(lengths) == 1 else None
 
     # --------------------------------------------------------------------------------------------------- scope
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.builder import Value
 from rlspec.compiler.levels import BY_LABEL, Level, finest
+from rlspec.compiler.program import SHAPES
 from rlspec.compiler.ranges import INF, Range, number_text
+from rlspec.compiler.schedules import combined, schedule
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import near_name
 
@@ -124,7 +127,11 @@ def _reducer(name: str) -> Function:
             empty=empty,
         )
         filtered = subject.where is not None
-        return _reduced(name, step, axes, inner, empty, filtered, value.base)
+        found = _reduced(name, step, axes, inner, empty, filtered, value.base)
+        if value.timed is None or filtered or name not in ("mean", "first", "last"):
+            return found
+        reach, timed = combined(lambda r: _reduced(name, step, axes, r, empty, False, value.base).range, [value], True)
+        return replace(found, range=reach, timed=timed)
 
     return reduce
 
@@ -263,6 +270,78 @@ def _gae(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
     return Value(step, "real", value.level, Range())
 
 
+# ---------------------------------------------------------------------------------------------------------- shares
+
+
+def _top(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
+    """`top(x over (group, traj, turn, token), share = 20%)`: whether a member is among the largest of its pool."""
+    if not node.arguments or node.arguments[0].name is not None:
+        raise e.fail("RLC0205", "`top` takes one value `x over axes`, then its share", node.span)
+    subject, rest = node.arguments[0], list(node.arguments[1:])
+    if len(rest) != 1 or rest[0].over or (rest[0].name is not None and rest[0].name.value != "share"):
+        raise e.fail("RLC0205", "`top` takes one share", node.span, "e.g. `share = 20%`")
+    value = e.number(subject.value, scope)
+    if not subject.over:
+        inner = [AXES[v] for v in AXES if v <= value.level]
+        pool = f"({', '.join(inner)})" if len(inner) > 1 else "".join(inner)
+        raise e.fail("RLC0306", "`top` needs its pool", subject.span, f"over the whole step: `over {pool}`")
+    axes = _axes(e, subject, "top", value)
+    if subject.where is not None or subject.align is not None:
+        raise e.fail("RLC0205", "`top` takes no `where` and no `align`", subject.span)
+    _contiguous(e, axes, value, subject, "top")
+    share = e.builder.constant(e.number(rest[0].value, scope).step)
+    if share is None:
+        raise e.fail("RLC0206", "the share of `top` must be known before the run", rest[0].span)
+    if not 0 < share <= 1:
+        raise e.fail("RLC0401", f"a share lies above 0 and up to 1, not at {number_text(share)}", rest[0].span)
+    if value.range.constant:
+        e.warn("RLC0404", "all of a constant are among its largest", node.span)
+    step = e.builder.apply("top", value.step, level=value.level, axes=[AXES[a] for a in axes], share=share)
+    return Value(step, "bool", value.level, Range.of(0.0, 1.0))
+
+
+# ------------------------------------------------------------------------------------------------------- schedules
+
+
+def _anneal(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
+    """`anneal(a, b, over = 100steps, shape = linear)`: a at step 0, b at step `over` and from then on."""
+    plain = [a for a in node.arguments if a.name is None and not a.over]
+    named = {a.name.value: a for a in node.arguments if a.name is not None}
+    if len(plain) != 2 or len(plain) + len(named) != len(node.arguments) or named.keys() - {"over", "shape"}:
+        raise e.fail("RLC0205", "`anneal` takes the first value, the last one, and perhaps `over` and `shape`",
+                     node.span, "e.g. `anneal(3, 2, over = 100steps)`")  # fmt: skip
+    ends = []
+    for argument in plain:
+        known = e.builder.constant(e.number(argument.value, scope).step)
+        if known is None:
+            raise e.fail("RLC0206", "the ends of a schedule must be known before the run", argument.span)
+        ends.append(known)
+    shape = "linear"
+    if "shape" in named:
+        word = named["shape"].value
+        if not isinstance(word, tree.Name) or word.value not in SHAPES:
+            raise e.fail("RLC0202", f"`shape` is one of {', '.join(SHAPES)}", named["shape"].span)
+        shape = word.value
+    over = e.horizon
+    if "over" in named:
+        over = e.builder.constant(e.number(named["over"].value, scope).step)
+        if over is None:
+            raise e.fail("RLC0206", "`over` must be known before the run", named["over"].span)
+    if over is None or e.clock is None:
+        raise e.fail("RLC0205", "`anneal` must say over how many steps", node.span, "add `over = 100steps`")
+    if over <= 0:
+        raise e.fail("RLC0401", "`over` is more than 0 steps", named["over"].span if "over" in named else node.span)
+    first, last = ends
+    if first == last:
+        e.warn("RLC0404", f"this schedule stays at {number_text(first)}", node.span)
+    reach, timed = schedule(first, last, over, shape)
+    step = e.builder.apply(
+        "anneal", e.clock().step, e.builder.const(first), e.builder.const(last),
+        over=over, shape=shape,
+    )  # fmt: skip
+    return Value(step, "real", Level.STEP, reach, timed=timed)
+
+
 # -------------------------------------------------------------------------------------------------------- scalars
 
 
@@ -354,6 +433,8 @@ FUNCTIONS: dict[str, Function] = {
     **{name: _axis_function(name) for name in ("num", "index")},
     **dict.fromkeys(PROVENANCE, _sourced),
     "gae": _gae,
+    "top": _top,
+    "anneal": _anneal,
     "clip": _clip,
     "indicator": _indicator,
     "by": _by,

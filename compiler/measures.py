@@ -44,6 +44,7 @@ class Inputs:
     def __init__(self, experiment: Experiment, env: Declared, report: list[Diagnostic]) -> None:
         self.experiment, self.env, self.report = experiment, env, report
         self.elaborator = Elaborator(Builder(), report)
+        self.elaborator.clock = self.step
         self.signals: dict[str, SignalPlan] = {}
         self.users = [u for u in experiment.of("user").values() if env.label in u.wiring.get("serves", [env.label])]
         self.judges = [j for j in experiment.of("judge").values() if env.label in j.wiring.get("on", [env.label])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlspec.compiler.levels import BY_LABEL, Level
-from rlspec.compiler.ranges import ANY, Range
+from rlspec.compiler.ranges import ANY, INF, Range
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
@@ -71,10 +71,21 @@ def read_type(written: tree.TypeExpr, report: list[Diagnostic]) -> Type | None:
     return None if span is None else Type(base, level, span, choices)
 
 
+def _bound(expression: tree.Expression) -> float | None:
+    """A number, or `inf` with or without a sign."""
+    match expression:
+        case tree.Name(value="inf"):
+            return INF
+        case tree.Unary(op="-", operand=tree.Name(value="inf")):
+            return -INF
+        case _:
+            return static_number(expression)
+
+
 def _range(written: tree.ListOf | tree.SetOf | None, base: str, report: list[Diagnostic]) -> Range | None:
     if written is None:
         return Range.of(0.0, 1.0) if base == "bool" else Range()
-    numbers = [static_number(item) for item in written.items]
+    numbers = [_bound(item) for item in written.items]
     values = [n for n in numbers if n is not None]
     if len(values) != len(numbers) or not values:
         report.append(Diagnostic("RLC0204", "a range lists numbers: `[low, high]` or `{a, b, c}`", written.span))

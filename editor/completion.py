@@ -28,6 +28,8 @@ OPTIONS = {
     **dict.fromkeys(("center", "rank"), ("singleton", "zero_variance", "missing")),
     **dict.fromkeys(("suffix_sum", "prefix_sum"), ("discount",)),
     "gae": ("value", "gamma", "lambda"),
+    "top": ("share",),
+    "anneal": ("over", "shape"),
 }
 PATCHING = {
     "patch": "`patch.kind.label.field = value`: another value, or another formula",
@@ -40,7 +42,7 @@ INSIDE = {
     "test": {"given": "`given.signal = value`: a literal trajectory", "expect": "`expect name = condition`"},
     "claims": {"assert": "`assert name = condition` over published numbers"},
 }
-OPTION_CHOICES = {"singleton": ("zero", "raw"), "missing": ("absent", "zero")}
+OPTION_CHOICES = {"singleton": ("zero", "raw"), "missing": ("absent", "zero"), "shape": ("linear", "cosine")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ FUNCTION_WORDS = {
     "rank": "the rank within its pool, in [-1, 1]; keeps the level",
     "suffix_sum": "from each position to the end, with `discount`",
     "prefix_sum": "from the beginning to each position, with `discount`",
+    "top": "whether it is among the largest of its pool: `top(x over (group, traj, turn, token), share = 20%)`",
+    "anneal": "a value that follows the training step: `anneal(3, 2, over = 100steps, shape = cosine)`",
     "gae": "generalised advantage estimation along an axis",
     "num": "how many there are of an axis: `num(turn)`",
     "index": "the position on an axis, from 0: `index(turn)`",

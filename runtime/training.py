@@ -57,6 +57,9 @@ class TrainingStage:
             shares = run.rollout(self.jobs(step), self.stage.temperature, self.stage.max_new_tokens)
         if self.stage.kl.coefficient > 0 and self.stage.kl.place == "reward":
             shares = self._with_kl(shares)
+        read = {s.measure for source in run.plan.sources for s in source.signals}
+        if read & {"policy.entropy", "policy.logprob"}:
+            shares = self._with_policy(shares, read)
         with run.clock.phase("rollout"):
             scoring = run.executor.call("scorer", "score", shares, step)
             trajectories: list[Trajectory] = [t for share in run.executor.get(shares) for t in share]
@@ -146,11 +149,37 @@ class TrainingStage:
         found = self._reference([row.tokens_T for row in rows])
         return [replace(row, reference_T=logprobs) for row, logprobs in zip(rows, found, strict=True)]
 
+    def _with_policy(self, shares: Any, read: set[str]) -> list[Any]:
+        """Measure the policy at every agent token, under the weights before the step's first update. The work is dealt
+        to the ranks by row, so that it does not depend on where trajectories were made."""
+        run = self.run_
+        trajectories: list[list[Trajectory]] = run.executor.get(shares)
+        flat = [t for share in trajectories for t in share if t.failure is None]
+        rows, ranks = [_row(t) for t in flat], len(run.trainers)
+        with run.clock.phase("measure"):
+            dealt = run.executor.get(
+                [
+                    run.executor.call(trainer, "measured", rows[rank::ranks], self.stage.temperature)
+                    for rank, trainer in enumerate(run.trainers)
+                ]
+            )
+        for rank, share in enumerate(dealt):
+            for trajectory, measured in zip(flat[rank::ranks], share, strict=True):
+                for name, values in zip(("policy.logprob", "policy.entropy"), measured, strict=True):
+                    if name in read:
+                        trajectory.measures[name] = values.tolist()
+        return [run.executor.share(share) for share in trajectories]
+
     def _with_kl(self, shares: Any) -> list[Any]:
         """Measure every trajectory's KL to the reference, which its reward then pays for."""
         trajectories: list[list[Trajectory]] = self.run_.executor.get(shares)
         flat = [t for share in trajectories for t in share if t.failure is None]
-        rows = [sampled(t.ledger, [0.0] * int(t.ledger.mask().sum()), t.group) for t in flat]
+        rows = [_row(t) for t in flat]
         for trajectory, row in zip(flat, self._with_reference(rows), strict=True):
             trajectory.measures["policy.kl"] = kl_of_trajectory(row, self.stage.kl.estimator)
         return [self.run_.executor.share(share) for share in trajectories]
+
+
+def _row(trajectory: Trajectory) -> Row:
+    """A trajectory to look at, without an advantage."""
+    return sampled(trajectory.ledger, [0.0] * int(trajectory.ledger.mask().sum()), trajectory.group)

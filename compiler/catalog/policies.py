@@ -6,7 +6,7 @@ engine : hf { slots = 128conversations }
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,7 +16,16 @@ Precision = Literal["float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]
 
 
-class Tiny(Component):
+class Policy(Component):
+    """A model that learns. The trainer measures the tokens that the agent sampled, under the weights as they are before
+    the step's first update and at the rollouts' temperature: `entropy` of the next-token distribution, and `logprob` of
+    the token, both in nats. It does so only where a formula reads them."""
+
+    KIND: ClassVar[str] = "policy"
+    MEASURES: ClassVar[dict[str, str]] = {"entropy": "real@token in [0, inf]", "logprob": "real@token in [-inf, 0]"}
+
+
+class Tiny(Policy):
     """A small Llama made on the spot, with a tokenizer of its own that is trained on the demonstrations."""
 
     KIND = "policy"
@@ -68,7 +77,7 @@ class Shape(Struct):
     ] = "auto"
 
 
-class HuggingFace(Component):
+class HuggingFace(Policy):
     """A causal language model in Hugging Face layout, with a chat template that is append-only."""
 
     KIND = "policy"

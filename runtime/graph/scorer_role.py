@@ -35,7 +35,7 @@ def cache_directory() -> Path:
 @dataclass(slots=True)
 class Scored:
     """One step after scoring: each trajectory's scores, in the order given (none of a failed one); rows to learn from
-    in the order of groups; metrics."""
+    in the order of groups; metrics, `credited` is the share of agent tokens, where `where` restricts it."""
 
     scores: list[dict[str, Any]]
     rows: list[Row]
@@ -81,7 +81,11 @@ class ScorerRole:
             if members:
                 rows += self._score(source, batch, members)
         rows.sort(key=lambda row: row.group)
-        return Scored([t.scores for t in trajectories], rows, describe(self.plan, trajectories))
+        metrics = describe(self.plan, trajectories)
+        if self.plan.credit.where is not None:
+            sound = sum(int(t.ledger.mask().sum()) for t in trajectories if t.failure is None)
+            metrics["credited"] = sum(row.learned for row in rows) / max(sound, 1)
+        return Scored([t.scores for t in trajectories], rows, metrics)
 
     def _score(self, source: SourcePlan, batch: RaggedBatch, members: list[Trajectory]) -> list[Row]:
         results = self.kernel(source)(batch)

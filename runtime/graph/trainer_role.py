@@ -178,6 +178,10 @@ class TrainerRole:
         assert self._reference is not None
         return self._reference.logprobs(sequences, temperature)
 
+    def measured(self, rows: Sequence[Row], temperature: float) -> list[tuple[NDArray[Any], NDArray[Any]]]:
+        """Log-probabilities and entropies (nats) of the rows' agent tokens, see `Learner.measured`."""
+        return self.learner.measured(rows, temperature)
+
     def gradients(self, label: str, rows: Sequence[Row], denominators: Denominators) -> Part:
         """This rank's part of an update: the rows of its shard, denominators of the whole update."""
         stage = self._stages[label]

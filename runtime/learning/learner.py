@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -245,6 +245,26 @@ class Learner:
             logprobs_L, _ = self._batch_logprobs(collate(some), temperature)
             for row, part in zip(some, logprobs_L.split([row.learned for row in some]), strict=True):
                 found[row.group][1:] = part.float().cpu().numpy()
+        return found
+
+    @torch.no_grad()
+    def measured(
+        self, rows: Sequence[Row], temperature: float = 1.0
+    ) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        """Log-probability of each token to learn from and entropy of its distribution (nats, at the temperature),
+        under the weights as they are; in the order of `rows`, each of shape (learned,). The logits exist in chunks of
+        tokens only, see `rlspec.runtime.learning.logprobs`."""
+        numbered = [replace(row, group=n) for n, row in enumerate(rows)]
+        empty = np.zeros(0)
+        found = [(empty, empty)] * len(rows)
+        for some in micro_batches(numbered, self.optimisation.micro_batch):
+            began = time.perf_counter()
+            logprobs_L, entropy_L = self._batch_logprobs(collate(some), temperature, entropy=True)
+            sizes = [row.learned for row in some]
+            for row, *parts in zip(some, logprobs_L.split(sizes), entropy_L.split(sizes), strict=True):
+                logprobs, entropy = (part.double().cpu().numpy() for part in parts)
+                found[row.group] = (logprobs, entropy)
+            self.seconds["logprobs"] += time.perf_counter() - began
         return found
 
     def weights(self) -> dict[str, Tensor]:
