@@ -17,6 +17,7 @@ CODES: dict[str, str] = {
     "RLC0011": "an unknown escape in a text",
     "RLC0012": "a number that is too large to be kept exactly",
     "RLC0013": "a bracket that does not match",
+    "RLC0014": "a merge was not finished",
     # 01 names
     "RLC0101": "unknown name",
     "RLC0102": "unknown kind of declaration",

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from rlspec.dsl import conflicts
 from rlspec.dsl.diagnostics import Diagnostic, Fix
 from rlspec.dsl.tables import END, Tables
 from rlspec.dsl.tree import Comment, Span
@@ -102,6 +103,9 @@ def scan(text: str, tables: Tables) -> Scan:
     out = Scan([])
     add = out.tokens.append
     position, line, line_start, first, stop = 0, 0, 0, True, len(text)
+    if any(sign in text for sign in conflicts.SIGNS):
+        text, said, out.tainted = conflicts.hidden(text)
+        out.diagnostics += said
     if text.startswith("\ufeff"):
         position = 1
     while position < stop:

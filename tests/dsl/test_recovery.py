@@ -242,3 +242,19 @@ def test_at_most_so_many_errors_are_listed_and_the_last_says_so() -> None:
     _, diagnostics = parse(Source("many", text))
     assert len(diagnostics) == MAX_ERRORS
     assert diagnostics[-1].notes == (f"{2 * MAX_ERRORS} more errors are not listed",)
+
+
+def test_a_merge_conflict_is_one_mistake_and_our_side_is_read() -> None:
+    text = "a = 1\n<<<<<<< HEAD\nb = 2\n||||||| base\nb = 0\n=======\nb = 3\n>>>>>>> other\nc = 4\n"
+    file, found = parse(Source("conflict", text))
+    assert [(d.code, d.span and d.span.start) for d in found] == [("RLC0014", 6)]
+    assert [text[i.span.start : i.span.stop] for i in file.items] == ["a = 1", "b = 2", "c = 4"]
+
+
+@pytest.mark.parametrize("mark", ["<<<<<<< HEAD", "=======", ">>>>>>> other", "<<<<<<< a\nb = 2\n<<<<<<< b"])
+def test_a_mark_that_a_merge_left_behind_is_named(mark: str) -> None:
+    file, found = parse(Source("conflict", f"a = 1\n{mark}\r\nc = 4 = 5\n"))
+    assert [d.code for d in found] == ["RLC0014"] * mark.count("<<<<<<<") + ["RLC0014"] * ("<" not in mark) + [
+        "RLC0005"
+    ]
+    assert file.items[0].head.path[0].value == "a"
