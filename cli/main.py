@@ -9,6 +9,7 @@ from contextlib import suppress
 
 COMMANDS = {
     "check": ("rlspec.cli.check", "Say everything that is wrong with specs."),
+    "plan": ("rlspec.cli.plan", "What it costs and whether it fits: calls, tokens, memory, hours."),
     "compile": ("rlspec.cli.compile", "Lower a spec to a plan; print its graph, ranges and budget."),
     "eval": ("rlspec.cli.eval", "Type, range and value of an expression in a spec."),
     "test": ("rlspec.cli.test", "Score the literal trajectories of a spec's tests."),

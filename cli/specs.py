@@ -67,13 +67,14 @@ def sound(
     """
     found = checked(path, settings, seed, variant, overlays)
     if found.errors:
-        raise SpecError([_placed(d, found) for d in found.diagnostics])
+        raise SpecError([placed(d, found) for d in found.diagnostics])
     for warning in () if quiet else found.diagnostics:
         click.echo(render(warning, found.source), err=True)
     return found
 
 
-def _placed(diagnostic: Diagnostic, found: Checked) -> Diagnostic:
+def placed(diagnostic: Diagnostic, found: Checked) -> Diagnostic:
+    """A diagnostic with the file that it is about."""
     from dataclasses import replace
 
     return diagnostic if diagnostic.source is not None else replace(diagnostic, source=found.source)

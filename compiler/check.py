@@ -69,9 +69,11 @@ def check(
     seed: int | None = None,
     variant: str | None = None,
     overlays: Sequence[Source] = (),
+    fits: bool = True,
 ) -> Checked:
-    """Parse, compose, resolve, type and lower. Never raises for what the spec says; everything is in `diagnostics`."""
-    return _checked(source, parser.parse(source), settings, seed, variant, overlays)
+    """Parse, compose, resolve, type and lower. Never raises for what the spec says; everything is in `diagnostics`.
+    Without `fits` a plan that exceeds the declared memory is no error."""
+    return _checked(source, parser.parse(source), settings, seed, variant, overlays, fits)
 
 
 def _checked(
@@ -81,6 +83,7 @@ def _checked(
     seed: int | None = None,
     variant: str | None = None,
     overlays: Sequence[Source] = (),
+    fits: bool = True,
 ) -> Checked:
     file, report = parsed[0], list(parsed[1])
     sound = not report or bool(file.items)
@@ -104,6 +107,10 @@ def _checked(
         if not any(d.severity == "error" for d in report):
             plan = lower(experiment, sources)
             lint(experiment, sources, report)
+            if fits and experiment.of("resources"):
+                from rlspec.compiler.costs.fit import report_excess  # most specs declare no memory
+
+                report_excess(experiment, plan, report)
     claims = claims_of(composition.claims, report)
     cases = cases_of(composition.tests, report)
     if any(d.severity == "error" for d in report):

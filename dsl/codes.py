@@ -81,6 +81,7 @@ CODES: dict[str, str] = {
     "RLC0526": "an environment without a share of the tasks",
     "RLC0527": "a warm-up that is longer than its stage",
     "RLC0528": "only a judge decides the reward",
+    "RLC0529": "the declared memory is exceeded",
     # 06 components
     "RLC0601": "a component can be checked and compiled here, but not run",
     "RLC0602": "there is no such plugin",
