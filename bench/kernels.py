@@ -48,7 +48,7 @@ Array = np.ndarray
 
 def programs() -> dict[str, Program]:
     """Our side of every comparison, by the peer's rule where peers differ."""
-    outcome, verdict, turns = signal("outcome", "traj"), signal("verdict", "turn"), signal("turns", "turn")
+    outcome, verdict, turns = signal("outcome", "traj"), signal("verdict", "turn", "int"), signal("turns", "turn")
     reward, value = signal("reward", "token"), signal("value", "token")
     known = (verdict == 0.0) | (verdict == 1.0)
     mean = reduce("sum", verdict, "turn", where=known) / num("turn")

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from math import nan, pi
+from math import isfinite, nan, pi
 from typing import Any
 
 from rlspec.compiler.evaluator import ELEMENT, unbound
@@ -31,6 +31,10 @@ FORWARD, BACKWARD = 0, 1  # a pass's parity
 Path = tuple[int, ...]  # the pass of each loop from the outermost inwards; the body of `step` is ()
 Time = tuple[int, ...]
 
+INTEGRAL = ("eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "num", "index", "span")
+"""Operations whose results are whole numbers whatever they are given."""
+CLOSED = ("add", "sub", "mul", "neg", "abs", "sign", "min2", "max2", "clip", "select", "lift")
+"""Operations that make whole numbers of whole numbers."""
 COSTLY = 4
 COST = {
     "div": 2,
@@ -60,6 +64,7 @@ class Node:
     attrs: dict[str, Any]
     label: str
     pool: Pool | None = None
+    whole: bool = False  # its values are whole numbers, so a sum of them loses nothing
     home: Path | None = None  # the body that computes it (and stores it, if it is stored)
     stored: bool = False
     shares: str | None = None  # the output whose array it may use until that is written
@@ -225,6 +230,7 @@ class _Parts:
     def __init__(self, program: Program) -> None:
         self.nodes: list[Node] = []
         self._known: dict[tuple[Any, ...], int] = {}
+        self._counted = {i.name for i in program.inputs if i.type != "real"}
         check(program)
         labels = _labels(program)
         place: list[int] = []
@@ -245,8 +251,24 @@ class _Parts:
         key = (kind, op, args, level, pool, tuple(sorted((k, repr(v)) for k, v in attrs.items())))
         if key not in self._known:
             self._known[key] = len(self.nodes)
-            self.nodes.append(Node(kind, op, args, level, attrs, label, pool))
+            whole = self._whole(kind, op, args, attrs)
+            self.nodes.append(Node(kind, op, args, level, attrs, label, pool, whole))
         return self._known[key]
+
+    def _whole(self, kind: str, op: str, args: tuple[int, ...], attrs: dict[str, Any]) -> bool:
+        """Whether a node's values are whole numbers. (Beyond 2^53 float64 has no fractions left, but gaps.)"""
+        if kind == "const":
+            return isfinite(attrs["value"]) and attrs["value"] == int(attrs["value"])
+        if kind == "input":
+            return op in self._counted
+        if kind == "elem":
+            terms = args[1:] if op == "select" else args
+            return op in INTEGRAL or (op in CLOSED and all(self.nodes[a].whole for a in terms))
+        if kind == "fold" and op in ("any", "all", "count"):
+            return True
+        empty = attrs.get("empty")
+        found = kind == "fold" and op in ("sum", "min", "max", "first", "last") and self.nodes[args[0]].whole
+        return found and (empty is None or (isfinite(empty) and empty == int(empty)))
 
     def elem(self, op: str, *args: int, level: Level | None = None, label: str = "x", **attrs: Any) -> int:
         """An elementwise node; one of constants is folded, by the evaluator's own arithmetic."""
@@ -364,11 +386,15 @@ class _Parts:
         stem = self.nodes[x].label
         low = self.fold("min", x, pool, f"{stem}_low")
         high = self.fold("max", x, pool, f"{stem}_high")
-        mean = self.fold("mean", x, pool, f"{stem}_mean")
-        result = self.elem("sub", x, mean, level=pool.member, label=f"{stem}_deviation")
+        if fn == "zscore" and pool.scope <= Level.STEP:
+            result, scale = self._whole_step(x, pool, stem, int(attrs["ddof"]))
+        else:
+            mean = self.fold("mean", x, pool, f"{stem}_mean")
+            result = self.elem("sub", x, mean, level=pool.member, label=f"{stem}_deviation")
+            if fn == "zscore":
+                squared = self.elem("mul", result, result, level=pool.member, label=f"{stem}_square")
+                scale = self.fold("std", squared, pool, f"{stem}_std", ddof=int(attrs["ddof"]))
         if fn == "zscore":
-            squared = self.elem("mul", result, result, level=pool.member, label=f"{stem}_square")
-            scale = self.fold("std", squared, pool, f"{stem}_std", ddof=int(attrs["ddof"]))
             if attrs["epsilon"]:
                 scale = self.elem("add", scale, self.const(attrs["epsilon"]), label=f"{stem}_scale")
             safe = "quotient" if attrs["epsilon"] else "div"
@@ -379,6 +405,25 @@ class _Parts:
             flat = self.elem("select", alone, x if raw else self.const(0.0), flat, label=f"{stem}_flat")
         dead = self.elem("eq", low, high, label=f"{stem}_dead")
         return self.elem("select", dead, flat, result, level=pool.member, label=label)
+
+    def _whole_step(self, x: int, pool: Pool, stem: str, ddof: int) -> tuple[int, int]:
+        """Deviation and standard deviation over a whole step, whose many members are summed fastest in any order; what
+        that costs the mean, the sum of the deviations tells (the corrected two-pass algorithm; Chan, Golub, LeVeque,
+        "Algorithms for computing the sample variance", 1983)."""
+        members = self.elem("max2", self.span(pool), self.const(1.0), label="members")
+        free = self.elem("max2", self.elem("sub", self.span(pool), self.const(ddof)), self.const(1.0), label="free")
+        total = self.fold("sum", x, pool, f"{stem}_total", rough=True)
+        rough = self.elem("quotient", total, members, label=f"{stem}_rough_mean")
+        near = self.elem("sub", x, rough, level=pool.member, label=f"{stem}_near")
+        rest = self.fold("sum", near, pool, f"{stem}_rest", rough=True)
+        squared = self.elem("mul", near, near, level=pool.member, label=f"{stem}_square")
+        squares = self.fold("sum", squared, pool, f"{stem}_squares", rough=True)
+        missed = self.elem("quotient", rest, members, label=f"{stem}_missed")
+        mean = self.elem("add", rough, missed, label=f"{stem}_mean")
+        spread = self.elem("sub", squares, self.elem("mul", rest, missed), label=f"{stem}_spread")
+        variance = self.elem("quotient", self.elem("max2", spread, self.const(0.0)), free, label=f"{stem}_variance")
+        deviation = self.elem("sub", x, mean, level=pool.member, label=f"{stem}_deviation")
+        return deviation, self.elem("sqrt", variance, label=f"{stem}_std")
 
 
 def _labels(program: Program) -> list[str]:

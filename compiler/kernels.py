@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 MATH = ("ceil", "cos", "exp", "inf", "log", "nan", "sqrt")
 PARTS = {
     "add": (),
+    "plus": (),
     "divide": ("inf",),
     "sign": (),
     "smaller": (),
@@ -264,9 +265,9 @@ class _Writer:
             test = given[0] if node.op == "any" else self.spell("not", [given[0]])
             if under and not own_count:
                 test, under = self.spell("and", [given[1], test]), ""
-            gather = [f"if {test.condition().text}:", f"    {gather[0]}", *gather[1:]]
+            gather[0] = f"{variable} = plus({variable}, {test.condition().number().text})"
         if empty is not None and node.op not in ("first", "last"):
-            settled = f"{settled} if {count} > 0 else {nothing}"
+            settled = f"({settled}) if {count} > 0 else {nothing}"
         depth = len(home)
         self.open(inner)
         self.bodies[home].starts[inner[depth]].extend(start)
@@ -286,30 +287,36 @@ class _Writer:
         number = x.number().text
         match node.op:
             case "sum" | "mean" | "std":
-                self.need("add")
-                lost = self.fresh(f"{variable}_lost")
-                total = f"settled({variable}, {lost})"
+                exact = node.op != "std" and (self.nodes[node.args[0]].whole or node.attrs.get("rough"))
+                if exact:  # nothing is lost, or what is lost is seen to elsewhere
+                    self.need("plus")
+                    total, begin = variable, f"{variable} = 0.0"
+                    grow = f"{variable} = plus({variable}, {number})"
+                else:
+                    self.need("add")
+                    lost = self.fresh(f"{variable}_lost")
+                    total, begin = f"settled({variable}, {lost})", f"{variable}, {lost} = 0.0, 0.0"
+                    grow = f"{variable}, {lost} = add({variable}, {lost}, {number})"
                 if node.op == "mean":
                     total += f" / {count}" if node.attrs["empty"] is not None else f" / max({count}, 1)"
                 elif node.op == "std":
                     self.needs.add("sqrt")
                     free = f"{count} - {node.attrs['ddof']}" if node.attrs["ddof"] else count
                     total = f"sqrt({total} / max({free}, 1))"
-                return (
-                    [f"{variable}, {lost} = add({variable}, {lost}, {number})"],
-                    [f"{variable}, {lost} = 0.0, 0.0"],
-                    total,
-                )
+                return [grow], [begin], total
             case "min" | "max":
                 pick, start = ("smaller", "inf") if node.op == "min" else ("larger", "-inf")
                 self.need(pick)
                 self.needs.add("inf")
                 return [f"{variable} = {pick}({variable}, {number})"], [f"{variable} = {start}"], variable
             case "any" | "all":
-                start, found = ("0.0", "1.0") if node.op == "any" else ("1.0", "0.0")
-                return [f"{variable} = {found}"], [f"{variable} = {start}"], variable
+                self.need("plus")  # how many there are: a processor adds without having to guess
+                hit, miss = ("1.0", "0.0") if node.op == "any" else ("0.0", "1.0")
+                return [""], [f"{variable} = 0.0"], f"{hit} if {variable} > 0.0 else {miss}"
             case "count":
-                return [f"{variable} += {x.condition().number().text}"], [f"{variable} = 0.0"], variable
+                self.need("plus")
+                counted = f"{variable} = plus({variable}, {x.condition().number().text})"
+                return [counted], [f"{variable} = 0.0"], variable
             case "first":
                 return (
                     [f"{variable} = {number} if {count} == 0 else {variable}"],

@@ -92,8 +92,8 @@ def element(op: str, *args: Sketch | float) -> Sketch:
     return Sketch(op, tuple(_operand(a) for a in args), {})
 
 
-def signal(name: str, level: str) -> Sketch:
-    return Sketch("input", (), {"name": name}, BY_LABEL[level])
+def signal(name: str, level: str, kind: str = "real") -> Sketch:
+    return Sketch("input", (), {"name": name, "kind": kind}, BY_LABEL[level])
 
 
 def index(axis: str) -> Sketch:
@@ -164,7 +164,7 @@ def program(**outputs: Sketch) -> Program:
                 placed[id(sketch)] = builder.const(sketch.attrs["value"])
             elif sketch.op == "input":
                 assert sketch.level is not None
-                placed[id(sketch)] = builder.input(sketch.attrs["name"], sketch.level, "real")
+                placed[id(sketch)] = builder.input(sketch.attrs["name"], sketch.level, sketch.attrs["kind"])
             else:
                 draft = Step(op=sketch.op, args=args, level="const", attrs=sketch.attrs)
                 level = level_of(draft, tuple(builder.level(a) for a in args))

@@ -54,7 +54,8 @@ class Kernel:
         module = _module(self.source, self.digest, cache_dir)
         for name, part in list(vars(module).items()):
             if isinstance(part, FunctionType) and part.__module__ == module.__name__ and name != "kernel":
-                setattr(module, name, numba.njit(error_model="numpy", nogil=True)(part))
+                loose = {"reassoc"} if name == "plus" else set()
+                setattr(module, name, numba.njit(error_model="numpy", nogil=True, fastmath=loose)(part))
         signature = types.void(*(OFFSETS,) * 3, *(SIGNAL,) * len(self.inputs), *(RESULT,) * len(self.outputs))
         compiled = numba.njit(signature, error_model="numpy", nogil=True, cache=cache_dir is not None)
         self._run: Any = compiled(module.kernel)
@@ -65,17 +66,18 @@ class Kernel:
         Raises:
             ValueError: a signal is missing, or has another length than its level has members.
         """
-        offsets = (batch.group_offsets, batch.turn_offsets, batch.token_offsets)
+        sizes = batch.sizes
         signals = []
         for name, level in self.inputs:
             if name not in batch.signals:
                 raise ValueError(f"the batch brings no signal {name!r}")
             signal = np.ascontiguousarray(batch.signals[name], dtype=np.float64)
-            if signal.shape != (batch.size(level),):
-                raise ValueError(f"signal {name!r} has shape {signal.shape} for {batch.size(level)} members")
+            if signal.shape != (sizes[level],):
+                raise ValueError(f"signal {name!r} has shape {signal.shape} for {sizes[level]} members")
             signals.append(signal)
-        results = {name: np.empty(batch.size(level)) for name, level in self.outputs}
-        self._run(*(np.ascontiguousarray(o, dtype=np.int64) for o in offsets), *signals, *results.values())
+        results = {name: np.empty(sizes[level]) for name, level in self.outputs}
+        offsets = (batch.group_offsets, batch.turn_offsets, batch.token_offsets)
+        self._run(*[np.ascontiguousarray(o, dtype=np.int64) for o in offsets], *signals, *results.values())
         return results
 
 

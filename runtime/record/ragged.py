@@ -44,19 +44,15 @@ class RaggedBatch:
             if parents is not None and len(offsets) != parents + 1:
                 raise ValueError(f"{name} has {len(offsets) - 1} members for {parents} parents' members")
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of members at every level, from CONST (1) and STEP (1) to TOKEN."""
+        turns, tokens = self.turn_offsets, self.token_offsets
+        return 1, 1, len(self.group_offsets) - 1, len(turns) - 1, len(tokens) - 1, int(tokens[-1])
+
     def size(self, level: Level) -> int:
         """Number of members at a level (1 for CONST and STEP)."""
-        match level:
-            case Level.CONST | Level.STEP:
-                return 1
-            case Level.GROUP:
-                return len(self.group_offsets) - 1
-            case Level.TRAJ:
-                return int(self.group_offsets[-1])
-            case Level.TURN:
-                return int(self.turn_offsets[-1])
-            case Level.TOKEN:
-                return int(self.token_offsets[-1])
+        return self.sizes[level]
 
 
 def per_trajectory(values: Any, level: Level, batch: RaggedBatch) -> list[Any]:

@@ -281,6 +281,26 @@ def test_the_order_of_turns_does_not_bring_a_dead_group_to_life():
     assert as_python(wanted, batch)["out"].tolist() == [0.0] * 4
 
 
+def test_a_step_far_from_zero_is_whitened_to_the_last_digits():
+    """Plain sums would lose the mean: it is a thousand million times what the members differ by."""
+    rng = np.random.default_rng(0)
+    rewards = 1e9 + rng.random(512).round(6)
+    wanted = program(out=normalise("zscore", OUTCOME, "group", "traj", epsilon=0.0))
+    batch = groups_of(rewards.reshape(64, 8).tolist())
+    exact = rewards - 1e9
+    shifted = (exact - exact.mean()) / exact.std(ddof=1)
+    assert as_python(wanted, batch)["out"] == pytest.approx(shifted, abs=1e-6)  # the rewards themselves have 1e-7
+    assert_same(as_python(wanted, batch), batch, wanted)
+
+
+def test_whole_numbers_are_added_plainly_and_fractions_with_what_rounding_loses():
+    turns, fractions = signal("v", "turn", "int"), signal("f", "turn")
+    whole = source(program(out=reduce("sum", turns, "turn", where=(turns == 0.0) | (turns == 1.0))))
+    assert "plus(" in whole
+    assert "lost" not in whole
+    assert "lost" in source(program(out=reduce("sum", fractions * turns, "turn")))
+
+
 @pytest.mark.parametrize(("successes", "won", "lost"), [(1, 2.475, -0.354), (4, 0.935, -0.935)])
 def test_group_norm_has_the_known_values(successes, won, lost):
     batch = groups_of([[1.0] * successes + [0.0] * (8 - successes)])
