@@ -23,9 +23,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from rlspec.compiler.formula import formula
-from rlspec.compiler.fusion import Node, Path, after, schedule
+from rlspec.compiler.fusion import after, schedule
 from rlspec.compiler.levels import Level
 from rlspec.compiler.loops import COUNTS, OFFSETS, Body, Statement, bounds, flat, folded, nest
+from rlspec.compiler.parts import Node, Path
 from rlspec.compiler.pools import Pool
 from rlspec.compiler.program import Program
 from rlspec.compiler.spelling import Text, literal, spelled

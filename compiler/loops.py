@@ -10,8 +10,9 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from rlspec.compiler.fusion import BACKWARD, Path
+from rlspec.compiler.fusion import BACKWARD
 from rlspec.compiler.levels import Level
+from rlspec.compiler.parts import Path
 from rlspec.compiler.pools import Pool
 
 OFFSETS = {Level.GROUP: "group_offsets", Level.TRAJ: "turn_offsets", Level.TURN: "token_offsets"}
