@@ -265,7 +265,7 @@ class Elaborator:
 
     def _call(self, node: tree.Call, scope: Scope) -> Value:
         name = dotted(node.function)
-        if name is not None and name in scope.definitions:
+        if name is not None and name in scope.definitions and not self._own(name, scope.definitions[name]):
             return self._expand(name, scope.definitions[name], node, scope)
         found = functions.FUNCTIONS.get(name or "")
         if found is None:
@@ -278,6 +278,10 @@ class Elaborator:
                 f"did you mean `{near}`?" if near else "",
             )
         return found(self, node, scope)
+
+    def _own(self, name: str, item: tree.Item) -> bool:
+        """Whether a function is meant inside of the definition that carries its name: `std.gae` is made of `gae`."""
+        return bool(self._expanding) and self._expanding[-1][1] is item and name in functions.FUNCTIONS
 
     def _expand(self, name: str, item: tree.Item, node: tree.Call, scope: Scope) -> Value:
         """A call of a `def`: its body over the arguments' values. No recursion, so expansion ends."""

@@ -22,6 +22,7 @@ from rlspec.editor.symbols import Declaration
 from rlspec.editor.words import KIND_WORDS, function_text
 
 AXES = ("group", "traj", "turn", "token")
+MEASURING = ("env", "user", "judge", "policy", "stage")
 OPTIONS = {
     **dict.fromkeys(("mean", "min", "max", "first", "last"), ("empty",)),
     "zscore": ("ddof", "epsilon", "singleton", "zero_variance", "missing"),
@@ -90,7 +91,7 @@ class _Completer:
             case "axis":
                 return [Suggestion(name, "level") for name in AXES]
             case "on":
-                return self._labels(("env",))
+                return [*self._labels(("env",)), *self._resampling()]
             case "base":
                 return self._labels((cursor.head.kind,))
             case "member":
@@ -274,13 +275,16 @@ class _Completer:
             return [Suggestion(n.removeprefix("std."), "function", _signature(n, i)) for n, i in found]
         if target in catalog() and not self._declared(target, ""):
             labels = self._labels((target,))
-            if target not in ("env", "user"):
+            read = ("env", "user", "policy", "stage") if self.cursor.head.kind in (*FORMULAS, "credit") else ("env", "user")
+            if target not in read:
                 return labels
         out: dict[str, str] = {}
         for declaration in self._visible():
-            if declaration.kind in ("env", "user", "judge", "stage") and target in (declaration.kind, declaration.name):
+            if declaration.kind in MEASURING and target in (declaration.kind, declaration.name):
                 schema = _schema_of(declaration.item)
-                out |= schema.MEASURES if schema is not None else {}
+                out |= {**schema.MEASURES, **schema.RESULTS} if schema is not None else {}
+        if target == "stage":
+            out["step"] = "int@step"
         return [Suggestion(name, "measure", kind) for name, kind in out.items()]
 
     # ----------------------------------------------------------------------------------------------------- the file
@@ -295,6 +299,12 @@ class _Completer:
         wanted = tuple(kinds)
         found = [d for d in self.document.symbols.declarations if d.kind in wanted]
         return [Suggestion(d.name, "name", _declared_as(d), rank=1) for d in found]
+
+    def _resampling(self) -> list[Suggestion]:
+        """Stages whose trajectories have formulas of their own."""
+        found = [d for d in self.document.symbols.declarations if d.kind == "stage"]
+        riding = [d for d in found if getattr(_schema_of(d.item), "RIDES", False)]
+        return [Suggestion(d.name, "name", _declared_as(d), rank=1) for d in riding]
 
     @staticmethod
     def _schema(blocks: list[HeadSoFar]) -> type[Struct] | None:

@@ -40,10 +40,11 @@ class Facts:
             return
         try:
             with deadline(LIMIT):
-                for env, declared in experiment.of("env").items():
+                for env, stage in formulas.sources_of(experiment):
                     report: list[Diagnostic] = []
-                    self.sources[env] = formulas.EnvFormulas(experiment, declared, report)
-                    self._elaborate(env)
+                    name = stage.label if stage is not None else env.label
+                    self.sources[name] = formulas.EnvFormulas(experiment, env, report, stage)
+                    self._elaborate(name)
         except (TooSlow, RecursionError):  # an editor goes without these rather than wait
             self.values.clear()
 

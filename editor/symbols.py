@@ -128,7 +128,7 @@ class _Collector:
             if parameter.default is not None:
                 self._expression(parameter.default)
         if head.on is not None:
-            self._refer(head.on, "env")
+            self._refer(head.on, "env") or self._refer(head.on, "stage")
         if isinstance(head.extends, tree.Name):
             self._refer(head.extends)
         elif (

@@ -45,6 +45,11 @@ CASES = [
     ("  signal s : int@turn = turns.|", sorted(catalog()["judge"]["oracle"].MEASURES)),
     ("  signal s : int@turn = env.|", sorted(catalog()["env"]["shop"].MEASURES)),
     ("  let x = std.|", sorted(name.removeprefix("std.") for name in standard())),
+    ("  let x = policy.|", sorted(catalog()["policy"]["tiny"].MEASURES)),
+    ("  let x = stage.|", ["step"]),
+    ("  stage c : irc { signal = tier }\n  let x = c.|", ["weight"]),
+    ("  stage t : grpo { }\n  stage f : resample { within = t }\n  let x : real@traj on |", ["desk", "f"]),
+    ("  let x = anneal(1, 0, shape = |", ["cosine", "linear"]),
     ("  credit = |", ["agent_tokens"]),
     ("  advantage A : real@traj = outcome\n  credit = agent_tokens(|", ["A"]),
     ("  variant v { patch.env.|", ["desk"]),
@@ -69,6 +74,7 @@ def test_exactly_what_fits_is_suggested(head: str, marked: Marked, typed: str, w
         ("  let x = outc|", "outcome"),
         ("  stage s : evaluate { split = |", "test"),
         ("  let x = zscore(outcome over traj, singleton = |", "raw"),
+        ("  let x = anneal(1, 0, shape = |", "cosine"),
     ],
 )
 def test_the_likeliest_comes_first(head: str, marked: Marked, typed: str, first: str) -> None:
