@@ -28,6 +28,8 @@ def doc(
     from rlspec.cli.pages import deliver
     from rlspec.cli.specs import pairs
     from rlspec.compiler.check import settings_of
+    from rlspec.compiler.showing.drawing import mermaid, svg
+    from rlspec.compiler.showing.graph import graph_of
     from rlspec.compiler.showing.page import html_page, markdown_page
     from rlspec.compiler.showing.sheet import sheet
     from rlspec.dsl.parser import read
@@ -35,4 +37,5 @@ def doc(
     page = sheet(read(file), settings_of(pairs(settings)), variant, [overlay(o) for o in overlays])
     if form is None:
         form = "md" if output is not None and output.suffix in (".md", ".markdown") else "html"
-    deliver(html_page(page) if form == "html" else markdown_page(page), output)
+    roles = graph_of(page.plan)
+    deliver(html_page(page, svg(roles)) if form == "html" else markdown_page(page, mermaid(roles)), output)

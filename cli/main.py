@@ -27,6 +27,7 @@ COMMANDS = {
     "digest": ("rlspec.cli.digest", "Print the digests of text, syntax, value and graph."),
     "doc": ("rlspec.cli.doc", "A spec as a page for people: roles, formulas, constants, claims, variants."),
     "rescore": ("rlspec.cli.rescore", "Score logged conversations under one or two specs: what a difference does."),
+    "graph": ("rlspec.cli.graph", "Draw a plan: who works with whom, stages, formulas; SVG, Mermaid, DOT."),
     "explain": ("rlspec.cli.explain", "Explain a diagnostic code."),
 }
 

@@ -16,6 +16,7 @@ from rlspec.cli.compare import compare
 from rlspec.cli.compile import plan_text
 from rlspec.cli.diff import diff
 from rlspec.cli.doc import doc
+from rlspec.cli.graph import graph
 from rlspec.compiler.check import check
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.runtime.logs import fitting
@@ -167,3 +168,30 @@ def test_diff_with_a_log_says_what_the_difference_does(pair: tuple[Path, Path], 
     assert "What it does to logged conversations" in page
     assert "train/0/0/0" in page
     assert "| sign flips, turns | 60.0% |" in ran(diff, *pair, "--log", run, "--format", "md").output
+
+
+# ------------------------------------------------------------------------------------------------------------ graph
+
+
+def test_graph_draws_by_the_name_of_its_output(tmp_path: Path) -> None:
+    assert ran(graph, TARL).output.startswith("flowchart TD\n")
+    ran(graph, TARL, "-o", tmp_path / "x.svg", "--of", "stages")
+    assert (tmp_path / "x.svg").read_text().startswith("<svg ")
+    ran(graph, TARL, "-o", tmp_path / "x.dot", "--variant", "sparse")
+    text = (tmp_path / "x.dot").read_text()
+    assert text.startswith('digraph "tarl: roles" {')
+    assert "judge" not in text
+
+
+def test_a_stored_plan_is_drawn_too(tmp_path: Path) -> None:
+    plan = check(Source("mini", MINI)).plan
+    assert plan is not None
+    (tmp_path / "plan.json").write_text(plan_text(plan))
+    (tmp_path / "mini.rlspec").write_text(MINI)
+    drawn = [ran(graph, tmp_path / name, "--of", "formulas").output for name in ("plan.json", "mini.rlspec")]
+    assert drawn[0] == drawn[1]
+
+
+def test_the_page_of_a_spec_holds_the_drawing_of_its_roles() -> None:
+    assert '<svg xmlns="http://www.w3.org/2000/svg" class="rlspec-graph"' in ran(doc, TARL).output
+    assert "```mermaid\nflowchart TD\n" in ran(doc, TARL, "--format", "md").output
