@@ -95,6 +95,7 @@ def _checked(
     )
     plan = None
     if experiment is not None:
+        experiment.plugins = composition.plugins
         if seed is not None:
             experiment.seed = seed
         _complete(experiment, report)

@@ -6,6 +6,7 @@ Every leaf remembers its origin, and everything wrong in a block is reported at 
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -16,13 +17,15 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from rlspec.compiler import static
-from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
+from rlspec.compiler.catalog.base import Component, Ref, Secret, Struct, Unit
 from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Static, Symbol
 from rlspec.compiler.units import scale_between
 from rlspec.dsl import tree
 from rlspec.dsl.codes import CODES
 from rlspec.dsl.diagnostics import Diagnostic, near_name
+
+SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(slots=True)
@@ -113,6 +116,9 @@ class Reader:
             raise self._fail("RLC0207", f"`{name}` takes a block: `{name} {{ ... }}`", head.span)
         assert item.value is not None
         leaf = static.leaf(item.value, self.params, self.report)
+        if _holds_secret(leaf.value) and not _takes_secret(info.annotation):
+            words = f"`{name}` would show the secret: only fields that are declared for one take it"
+            raise self._fail("RLC0208", words, item.value.span)
         out.values[name] = self._convert(leaf.value, info.annotation, _metadata(info), item.value.span, name)
         out.origins[path] = leaf.origin
 
@@ -143,6 +149,8 @@ class Reader:
             raise self._fail("RLC0201", f"`{name}` is true or false, not {static.shown(value)}", span)
         if wanted in (int, float):
             return self._number(value, wanted, metadata, span, name)
+        if wanted is Secret:
+            return self._secret(value, span, name)
         if wanted is str:
             return self._text(value, metadata, span, name)
         raise self._fail("RLC0201", f"`{name}` cannot be written as {static.shown(value)}", span)
@@ -186,6 +194,17 @@ class Reader:
                 raise self._fail("RLC0201", f"`{name}` is a whole number, not {static.shown(value)}", span)
             return int(number)
         return float(number)
+
+    def _secret(self, value: Static, span: tree.Span, name: str) -> dict[str, str]:
+        """Only a name, never a value: messages do not repeat what was written."""
+        match value:
+            case Construct("secret", (str() as variable,)) if SECRET_NAME.fullmatch(variable):
+                return {"secret": variable}
+            case Construct("secret", _):
+                words = "a secret is named by an environment variable, in capitals"
+            case _:
+                words = f"`{name}` takes a secret, and a spec holds only its name"
+        raise self._fail("RLC0208", words, span, 'write `secret("NAME")`')
 
     def _text(self, value: Static, metadata: list[Any], span: tree.Span, name: str) -> str:
         ref = next((m for m in metadata if isinstance(m, Ref)), None)
@@ -251,6 +270,20 @@ def struct_of(annotation: Any) -> type[Struct] | None:
         if isinstance(option, type) and issubclass(option, Struct):
             return option
     return None
+
+
+def _holds_secret(value: Static) -> bool:
+    match value:
+        case Construct(name, arguments):
+            return name == "secret" or any(_holds_secret(a) for a in arguments)
+        case Series(items):
+            return any(_holds_secret(i) for i in items)
+        case _:
+            return False
+
+
+def _takes_secret(annotation: Any) -> bool:
+    return annotation is Secret or any(_takes_secret(a) for a in get_args(annotation))
 
 
 def _metadata(info: FieldInfo) -> list[Any]:

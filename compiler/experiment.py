@@ -17,6 +17,7 @@ from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.components import Reader, construct_text
 from rlspec.compiler.elaborate import Failed, dotted
+from rlspec.compiler.plugins import PluginSchema
 from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Symbol
 from rlspec.compiler.types import NUMERIC, Type, read_type
@@ -86,6 +87,7 @@ class Experiment:
     components: dict[str, dict[str, Declared]] = field(default_factory=dict)
     formulas: list[Formula] = field(default_factory=list)
     definitions: dict[str, tree.Item] = field(default_factory=dict)
+    plugins: dict[str, PluginSchema] = field(default_factory=dict)
     mix: dict[str, float] = field(default_factory=dict)
     credit: str | None = None
     credit_where: tree.Expression | None = None

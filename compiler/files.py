@@ -33,16 +33,15 @@ def beside(source: Source, name: str, span: tree.Span) -> Source:
     return parser.read(os.path.normpath(path))
 
 
-def bytes_beside(source: Source, name: str, span: tree.Span) -> tuple[str, str]:
-    """Path and text of a file that is no spec, as `beside`."""
+def text_beside(source: Source, name: str, span: tree.Span) -> str:
+    """The text of a file that is no spec, as `beside`."""
     if source.opener is not None:
-        found = beside(source, name, span)
-        return found.path, found.text
+        return beside(source, name, span).text
     path = Path(source.path).parent / name
     if not path.is_file():
         raise _at(source, span, f"there is no file `{name}` beside this one", _near(path, name))
     try:
-        return os.path.normpath(path), path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _at(source, span, f"cannot read `{name}`: {error}", "") from error
 

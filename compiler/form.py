@@ -34,7 +34,7 @@ FORMULAS = ("reward", "advantage")
 PER_ENV = ("signal", *FORMULAS, "credit")
 WIRED = {"serves": "env", "on": "env"}
 _APART = {"format", "name", "title", "notes", "seed", "policy", "engine", "envs", "users", "judges", "sources",
-          "credit", "stages", "graph", "budget", "resources", "prices"}  # fmt: skip
+          "credit", "stages", "graph", "budget", "resources", "prices", "parts", "plugins"}  # fmt: skip
 _MEASURED = ("device", "device_memory", "host_memory", "worker_memory", "usable", "generation_rate", "training_rate")
 
 
@@ -128,12 +128,13 @@ def form_of(plan: Plan) -> Form:
     form = Form()
     form.leaves[("seed",)] = plan.seed
     envs = sorted(e.label for e in plan.envs)
-    for part in (plan.policy, plan.engine, *plan.envs, *plan.users, *plan.judges, *plan.prices):
+    for part in (plan.policy, plan.engine, *plan.envs, *plan.users, *plan.judges, *plan.prices, *plan.parts):
         _component(form, part, envs)
     for stage in plan.stages:
         _component(form, ComponentPlan(label=stage.label, kind="stage", name=stage.name, fields=stage.fields), envs)
     form.leaves[ORDER] = [s.label for s in plan.stages]
     form.references[ORDER] = "stage"
+    form.leaves |= {("plugin", plugin.name): plugin.digest for plugin in plan.plugins}
     known: dict[str, dict[Path, Node]] = {}
     for source in plan.drawn:
         form.leaves[("mix", source.env)] = source.share

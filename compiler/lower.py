@@ -18,10 +18,12 @@ from rlspec.compiler.plan import (
     EdgePlan,
     GraphPlan,
     Plan,
+    PluginPlan,
     RolePlan,
     SourcePlan,
     StagePlan,
 )
+from rlspec.compiler.plugins import is_new
 
 DEFAULT_ENGINE = "hf"
 
@@ -66,7 +68,19 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
         budget=_budget(experiment, stages),
         resources=_component(machine) if machine else _default("resources", "machine"),
         prices=tuple(_component(d) for d in experiment.of("price").values()),
+        parts=tuple(_component(d) for kind, ds in experiment.components.items() if is_new(kind) for d in ds.values()),
+        plugins=_plugins(experiment),
         notes=(experiment.note,) if experiment.note else (),
+    )
+
+
+def _plugins(experiment: Experiment) -> tuple[PluginPlan, ...]:
+    """The plugins that something declared comes from."""
+    names = {d.name.partition(".")[0] for ds in experiment.components.values() for d in ds.values() if "." in d.name}
+    return tuple(
+        PluginPlan(name=p.name, origin=p.origin, digest=p.digest, document=p.document)
+        for name, p in sorted(experiment.plugins.items())
+        if name in names
     )
 
 

@@ -11,7 +11,7 @@ import hashlib
 import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
@@ -151,6 +151,16 @@ class BudgetPlan(_Part):
     judge_calls: int
 
 
+class PluginPlan(_Part):
+    """A plugin whose components the plan uses. `document` is its schema, so that the plan can be read where the plugin
+    is not installed; `digest` is that of what the schema means, `origin` says where it was read."""
+
+    name: str
+    origin: str
+    digest: str
+    document: dict[str, Any]
+
+
 ESTIMATES = ("resources", "prices")
 """Parts of a plan that only `rlc plan` reads: what the machine has, what calls cost. No run depends on them."""
 
@@ -174,7 +184,19 @@ class Plan(_Part):
     budget: tuple[BudgetPlan, ...]
     resources: ComponentPlan | None = None
     prices: tuple[ComponentPlan, ...] = ()
+    parts: tuple[ComponentPlan, ...] = ()  # of kinds that only plugins have
+    plugins: tuple[PluginPlan, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @model_validator(mode="after")
+    def _with_plugins(self) -> Plan:
+        """The components of its plugins are in the catalog wherever a plan is read."""
+        for plugin in self.plugins:
+            from rlspec.compiler.plugins import revive  # most plans have none
+
+            if revive(plugin.document, plugin.origin).digest != plugin.digest:
+                raise ValueError(f"the schema of plugin {plugin.name} is not that of its digest")
+        return self
 
     @property
     def digest(self) -> str:
@@ -216,7 +238,7 @@ class Plan(_Part):
         Raises:
             KeyError: none has it.
         """
-        for part in (self.policy, self.engine, *self.envs, *self.users, *self.judges, *self.prices):
+        for part in (self.policy, self.engine, *self.envs, *self.users, *self.judges, *self.prices, *self.parts):
             if part.label == label:
                 return part
         raise KeyError(label)
@@ -229,6 +251,10 @@ def drop_unused(body: dict[str, Any]) -> None:
         for name in ("where", "stage"):
             if part.get(name, "") is None:
                 del part[name]
+    body["plugins"] = [[plugin["name"], plugin["digest"]] for plugin in body["plugins"]]
+    for name in ("parts", "plugins"):
+        if not body[name]:
+            del body[name]
 
 
 def canonical(value: Any) -> str:

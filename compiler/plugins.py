@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component, Ref, Secret, Struct, Unit
-from rlspec.compiler.files import bytes_beside
+from rlspec.compiler.files import text_beside
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.dsl import parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
@@ -95,7 +95,7 @@ def load(name: str, source: Source, span: tree.Span) -> PluginSchema:
         SpecError: RLC0602 there is no such plugin, RLC0603 its schema cannot be read, each at the name.
     """
     if name.endswith(".json"):
-        origin, text = bytes_beside(source, name, span)
+        origin, text = name, text_beside(source, name, span)
     else:
         announced = _announced()
         if name not in announced:
@@ -179,8 +179,8 @@ def _read(text: str) -> tuple[Document, dict[str, Any], str, tuple[type[Componen
     try:
         document = Document.model_validate(body)
     except ValidationError as error:
-        first = error.errors()[0]
-        raise _Unreadable(f"{'.'.join(str(p) for p in first['loc'])}: {first['msg']}") from error
+        found = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise _Unreadable("; ".join(found[:3])) from error
     kept = document.model_dump(mode="json", exclude_defaults=True)
     for component in document.components:
         if component.kind in _KINDS_OF_OTHERS:

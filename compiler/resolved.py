@@ -15,7 +15,7 @@ from rlspec.compiler.catalog.base import Ref, Struct
 from rlspec.compiler.components import struct_of
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.flatten import flattened
-from rlspec.compiler.plan import ComponentPlan, Plan
+from rlspec.compiler.plan import ComponentPlan, Plan, PluginPlan
 from rlspec.compiler.static import Construct, Leaf, Quantity, Series, Static, Symbol
 from rlspec.dsl.printer import text_of
 
@@ -24,6 +24,7 @@ def resolved_text(experiment: Experiment, plan: Plan, patches: Sequence[str] = (
     """A spec of everything that was declared. `patches` are those of the command line: they are in force already, and
     told in comments."""
     lines = ["rlspec = 1", *(f"# --patch {' '.join(patch.split())}" for patch in patches), ""]
+    lines[1:1] = [f"use {plugin.name} = plugin({_quoted(schema_file(plugin))})" for plugin in plan.plugins]
     flat = flattened(experiment)
     for name, item in flat.definitions.items():
         lines += [definition_text(name, item), ""]
@@ -35,7 +36,7 @@ def resolved_text(experiment: Experiment, plan: Plan, patches: Sequence[str] = (
         item = next(i for i in experiment.item.body or () if i.head.labels and i.head.labels[0].value == name)
         assert item.head.type is not None
         lines.append(f"  param {name} : {text_of(item.head.type)} = {_leaf_text(leaf)}")
-    for kind in ("policy", "engine", "resources", "price", "env", "user", "judge"):
+    for kind in ("policy", "engine", "resources", "price", *(p.kind for p in plan.parts), "env", "user", "judge"):
         for declared in experiment.of(kind).values():
             lines += _component(declared, plan)
     if experiment.mix:
@@ -55,6 +56,11 @@ def resolved_text(experiment: Experiment, plan: Plan, patches: Sequence[str] = (
         lines += _fields(declared.schema, fields, 2)
         lines.append("  }")
     return "\n".join([*lines, "}", ""])
+
+
+def schema_file(plugin: PluginPlan) -> str:
+    """The name of the file beside a resolved spec that holds a plugin's schema."""
+    return f"{plugin.name}.plugin.json"
 
 
 def definition_text(name: str, item: Any) -> str:
@@ -88,14 +94,15 @@ def _fields(owner: type[Struct], values: dict[str, Any], depth: int) -> list[str
         if struct is not None and isinstance(value, dict):
             lines += [f"{indent}{name} {{", *_fields(struct, value, depth + 1), f"{indent}}}"]
         else:
-            lines.append(f"{indent}{name} = {_value(value, _is_text(owner, name))}")
+            if value is not None:  # else its default
+                lines.append(f"{indent}{name} = {_value(value, _is_text(owner, name))}")
     return lines
 
 
 def _is_text(owner: type[Struct], name: str) -> bool:
     """A text field is quoted; choices and references are bare."""
     info = owner.model_fields[name]
-    return info.annotation is str and not any(isinstance(m, Ref) for m in info.metadata)
+    return info.annotation in (str, str | None, tuple[str, ...]) and not any(isinstance(m, Ref) for m in info.metadata)
 
 
 def _value(value: Any, quoted: bool) -> str:
@@ -103,6 +110,8 @@ def _value(value: Any, quoted: bool) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return _quoted(value) if quoted else value
+    if isinstance(value, dict) and value.keys() == {"secret"}:
+        return f"secret({_quoted(value['secret'])})"
     if isinstance(value, list | tuple):
         return "[" + ", ".join(_value(v, quoted) for v in value) + "]"
     return repr(value)

@@ -39,6 +39,7 @@ CODES: dict[str, str] = {
     "RLC0205": "arguments do not fit the function",
     "RLC0206": "an expression where a static value is needed",
     "RLC0207": "an item needs `=` or a block, and has the other",
+    "RLC0208": "a secret where its value would be seen, or a value where a secret belongs",
     # 03 levels and units
     "RLC0301": "a value varies more finely than it is declared: a reducer is missing",
     "RLC0302": "an unknown level or axis",
@@ -86,6 +87,7 @@ CODES: dict[str, str] = {
     "RLC0601": "a component can be checked and compiled here, but not run",
     "RLC0602": "there is no such plugin",
     "RLC0603": "a plugin's schema cannot be read",
+    "RLC0604": "a plugin's code cannot be imported",
     # 07 runs and files
     "RLC0701": "a file cannot be read",
     "RLC0702": "a file or directory cannot be written",
@@ -98,6 +100,7 @@ CODES: dict[str, str] = {
     "RLC0709": "the cold start failed its own criterion",
     "RLC0710": "the machine lacks what the plan asks for",
     "RLC0711": "a file is no log of the kind that is imported",
+    "RLC0712": "a secret is not set in the environment",
     # 08 claims and tests
     "RLC0801": "a claim does not add up",
     "RLC0802": "an expectation of a test does not hold",

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rlspec.compiler.plan import Plan
+from rlspec.compiler.resolved import schema_file
 from rlspec.runtime.graph.executor import executor_for
 from rlspec.runtime.record.directory import RunDirectory
+from rlspec.runtime.record.durable import write_file
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.run import Reporter, Run
 from rlspec.runtime.worlds.registry import runnable
@@ -40,5 +42,7 @@ def launch(
     else:
         text = json.dumps(plan.model_dump(mode="json"), indent=1) + "\n"
         directory = RunDirectory.create(path, text, plan.digest, resolved, spec=spec)
+        for plugin in plan.plugins:  # beside the resolved spec, which names them
+            write_file(path / schema_file(plugin), (json.dumps(plugin.document, indent=1) + "\n").encode())
     with directory, executor_for(executor, plan) as graph:
         return Run(plan, directory, graph, reporter).execute()

@@ -23,6 +23,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from rlspec.runtime.secrets import redacted
+
 Status = Literal["ok", "error"]
 
 
@@ -30,6 +32,7 @@ class InfraFailure(Exception):
     """The machinery failed, not the agent. `part` names who ("env", "user", "judge")."""
 
     def __init__(self, part: str, reason: str) -> None:
+        reason = redacted(reason)
         super().__init__(f"{part}: {reason}")
         self.part, self.reason = part, reason
 

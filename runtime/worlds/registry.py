@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
 from rlspec.compiler.catalog.tiers import Tiers
 from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.secrets import present
 from rlspec.runtime.worlds import shop
 from rlspec.runtime.worlds.protocol import Judge, Users, World
 from rlspec.runtime.worlds.tiers import TierJudge
@@ -20,6 +24,22 @@ def _refuse(component: Component) -> Refusal:
     )
 
 
+def _plugged(component: Component, plan: Plan) -> Any:
+    """A plugin's world, user or judge: `factory(component, plan)`. The plan is for what the component refers to.
+
+    Raises:
+        Refusal: RLC0604, its code cannot be imported here.
+    """
+    assert component.FACTORY is not None
+    module, _, name = component.FACTORY.partition(":")
+    try:
+        factory = getattr(import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        cure = "install the plugin, or put its folder on PYTHONPATH, for every worker"
+        raise Refusal("RLC0604", f"{component.KIND} `{component.NAME}`: {error}", cure) from error
+    return factory(component, plan)
+
+
 def world_of(plan: Plan, source: SourcePlan) -> World:
     """The environment of a source.
 
@@ -27,6 +47,8 @@ def world_of(plan: Plan, source: SourcePlan) -> World:
         Refusal: RLC0601, it has no runtime.
     """
     component = plan.labelled(source.env).component()
+    if component.FACTORY is not None:
+        return _plugged(component, plan)
     if isinstance(component, Shop):
         return shop.make_world(component)
     raise _refuse(component)
@@ -37,6 +59,8 @@ def user_of(plan: Plan, source: SourcePlan) -> Users | None:
     if source.user is None:
         return None
     component, world = plan.labelled(source.user).component(), plan.labelled(source.env).component()
+    if component.FACTORY is not None:
+        return _plugged(component, plan)
     if isinstance(component, AgendaUser) and isinstance(world, Shop):
         return shop.make_user(component, world)
     raise _refuse(component)
@@ -47,7 +71,9 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
     out: dict[str, Judge] = {}
     for label in source.judges:
         component, world = plan.labelled(label).component(), plan.labelled(source.env).component()
-        if isinstance(component, Tiers):
+        if component.FACTORY is not None:
+            out[label] = _plugged(component, plan)
+        elif isinstance(component, Tiers):
             out[label] = TierJudge(component)
         elif isinstance(component, OracleJudge) and isinstance(world, Shop):
             out[label] = shop.make_judge(component)
@@ -71,6 +97,7 @@ def runnable(plan: Plan) -> None:
     """
     for part in (plan.policy, plan.engine, *plan.envs, *plan.users, *plan.judges):
         component = part.component()
+        present(part.fields)
         if not component.RUNS:
             raise _refuse(component)
         if any(rule == "outcome_only" for rule in part.wiring.get("on_failure", [])):
