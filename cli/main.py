@@ -28,6 +28,7 @@ COMMANDS = {
     "doc": ("rlspec.cli.doc", "A spec as a page for people: roles, formulas, constants, claims, variants."),
     "rescore": ("rlspec.cli.rescore", "Score logged conversations under one or two specs: what a difference does."),
     "graph": ("rlspec.cli.graph", "Draw a plan: who works with whom, stages, formulas; SVG, Mermaid, DOT."),
+    "synth": ("rlspec.cli.synth", "Make environments of coding problems, measured and filtered."),
     "explain": ("rlspec.cli.explain", "Explain a diagnostic code."),
 }
 

@@ -251,10 +251,11 @@ def _judge_without_effect(scene: Scene) -> Iterator[Diagnostic]:
 
 
 def _share_of_nothing(scene: Scene) -> Iterator[Diagnostic]:
+    measured = {label for _, evaluation in scene.evaluations() for label in evaluation.on}
     for label, share in scene.experiment.mix.items():
-        if share == 0 and (env := scene.experiment.of("env").get(label)) is not None:
+        if share == 0 and label not in measured and (env := scene.experiment.of("env").get(label)) is not None:
             yield _warn("RLC0526", f"env `{label}` has no share of the tasks", env.item.head.span,
-                        "give it a share, or leave it out")  # fmt: skip
+                        "give it a share, leave it out, or name it in an evaluation's `on`")  # fmt: skip
 
 
 def _evaluation_that_never_comes(scene: Scene) -> Iterator[Diagnostic]:

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 from rlspec.compiler.catalog.policies import HuggingFace
 from rlspec.compiler.catalog.stages import Sft
 from rlspec.compiler.plan import canonical
-from rlspec.runtime.graph.scorer_role import cache_directory
 from rlspec.runtime.learning.learner import Optimisation
 from rlspec.runtime.learning.loss import merge, per_token
 from rlspec.runtime.learning.rows import Row
 from rlspec.runtime.learning.sft import ColdStart, Position
 from rlspec.runtime.record import durable
+from rlspec.runtime.record.cache import cache_directory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import derived_seed
 

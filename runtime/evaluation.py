@@ -24,8 +24,8 @@ class Evaluation:
         self.stage = found
 
     def jobs(self) -> list[Job]:
-        """Every task of every source, `trials` times."""
-        sources = self.run_.plan.drawn
+        """Every task of every source that is measured, `trials` times."""
+        sources = [s for s in self.run_.plan.drawn if not self.stage.on or s.env in self.stage.on]
         return [
             Job(
                 key=f"{self.label}/{source.env}/{task}/{trial}",

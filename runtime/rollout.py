@@ -146,7 +146,8 @@ class Roller:
         live[job.key] = talk
         uniforms = stream(self.seed, "sampling", job.key).random(self.context)
         self.engine.open(job.key, uniforms, derived_seed(self.seed, "sampling", job.key))
-        self._show(talk, self.renderer.opening(desk.world.system, desk.world.tools, first))
+        tools = desk.world.tools if task.tools is None else task.tools
+        self._show(talk, self.renderer.opening(desk.world.system, tools, first))
 
     def _task(self, job: Job) -> Task:
         """The job's task; the rollouts of a group share it."""

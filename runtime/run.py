@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rlspec.compiler.plan import Plan
+from rlspec.runtime import synthesis_stage
 from rlspec.runtime.calibration import CalibrationStage
 from rlspec.runtime.coldstart import ColdStartStage, make_policy
 from rlspec.runtime.evaluation import Evaluation
@@ -108,6 +109,7 @@ class Run:
         """
         with self._interruptible():
             loaded = self.directory.restore("torch")
+            synthesis_stage.prepare(self)
             policy = make_policy(self)
             with self.clock.phase("prepare"):
                 everyone = [*self.trainers, *self.rollouts]
@@ -134,6 +136,8 @@ class Run:
             TrainingStage(self, unit.stage).run()
         elif unit.kind == "irc":
             CalibrationStage(self, unit.stage).run()
+        elif unit.kind == "codegym":
+            synthesis_stage.SynthesisStage(self, unit.stage).run()
         else:
             Evaluation(self, unit.stage).run(unit.about, unit.place)
         self.at.unit, self.at.step = self.at.unit + 1, 0

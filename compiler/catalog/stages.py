@@ -213,7 +213,6 @@ class Evaluate(Stage):
     """Success on tasks of a split, several trials per task: pass^k is the chance that k trials of one task
     all succeed (Yao et al. 2024, tau-bench)."""
 
-    KIND: ClassVar[str] = "stage"
     NAME: ClassVar[str] = "evaluate"
 
     before: Annotated[
@@ -222,6 +221,10 @@ class Evaluate(Stage):
     after: Annotated[
         tuple[Annotated[str, Ref("stage")], ...],
         Field(description="stages after which it is measured, and inside which where they say evaluate_every"),
+    ] = ()
+    on: Annotated[
+        tuple[Annotated[str, Ref("env")], ...],
+        Field(description="environments whose tasks are measured, also such as training never draws from; none: all"),
     ] = ()
     split: Annotated[Literal["train", "test"], Field(description="which tasks")] = "test"
     phrasing: Annotated[Literal["train", "held_out"], Field(description="which of the user's phrasings")] = "held_out"

@@ -6,10 +6,8 @@ or over those of them that `where` leaves.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,15 +19,11 @@ from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.learning.rows import Row, sampled
 from rlspec.runtime.metrics import describe
 from rlspec.runtime.record.batching import batch_of
+from rlspec.runtime.record.cache import cache_directory
 from rlspec.runtime.record.ragged import RaggedBatch, per_trajectory
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.scoring import Kernel
-
-
-def cache_directory() -> Path:
-    """Where compiled kernels and cold starts are kept: $RLSPEC_CACHE, or ~/.cache/rlspec."""
-    return Path(os.environ.get("RLSPEC_CACHE") or Path.home() / ".cache" / "rlspec")
 
 
 @dataclass(slots=True)

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlspec.compiler.catalog.policies import Tiny
-from rlspec.compiler.catalog.shop import AgendaUser, Shop
 from rlspec.compiler.catalog.stages import Grpo, Optimised, Sft
 from rlspec.compiler.plan import Plan
+from rlspec.runtime.demonstrations import demonstrate, lexicon
 from rlspec.runtime.learning.learner import Learner, Optimisation, Precision
 from rlspec.runtime.learning.loss import Clipped, Denominators, Likelihood, Objective, Sums, merge, per_token
 from rlspec.runtime.learning.rows import Row, demonstration, shards
@@ -23,7 +23,6 @@ from rlspec.runtime.policies import tiny
 from rlspec.runtime.policies.chat import Dialogue, Renderer
 from rlspec.runtime.policies.loading import load, resolve_device
 from rlspec.runtime.record.durable import writing
-from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import derived_seed
 
 
@@ -55,27 +54,15 @@ class TrainerRole:
 
     def demonstrate(self, label: str, first: int, count: int) -> list[Dialogue]:
         """This rank's share of a stage's demonstrations (and held-out ones): those on tasks `first`, `first + 1` ..."""
-        from rlspec.runtime.worlds.shop import make_world
-        from rlspec.runtime.worlds.shop.demonstrations import demonstrations
-
-        source = self.plan.sources[0]
-        world, user = (
-            self.plan.labelled(source.env).component(),
-            self.plan.labelled(source.user or "").component(),
-        )
         stage = self._stages.get(label)
-        if not (isinstance(world, Shop) and isinstance(user, AgendaUser)):
-            raise Refusal("RLC0601", f"nobody demonstrates `{source.env}` here", "start from a trained policy")
-        mixture = stage.mixture if isinstance(stage, Sft) else Sft().mixture
-        seed = derived_seed(self.plan.seed, "demonstrations", label)
-        made, shown = make_world(world), demonstrations(world, user, mixture, count, seed, first=first)
-        return [Dialogue(made.system, made.tools, demo.dialogue) for demo in shown]
+        return demonstrate(self.plan, label, stage if isinstance(stage, Sft) else Sft(), first, count)
 
     def build_policy(self, directory: str, dialogues: Sequence[list[Dialogue]]) -> None:
-        """Make the embedded policy's folder from the demonstrations' text."""
+        """Make the embedded policy's folder from the demonstrations' text, and from what else the worlds say."""
         config = self.plan.policy.component()
         assert isinstance(config, Tiny)
-        tiny.build(config, [d for share in dialogues for d in share], Path(directory), self.plan.seed)
+        corpus = [*(d for share in dialogues for d in share), *lexicon(self.plan)]
+        tiny.build(config, corpus, Path(directory), self.plan.seed)
 
     def prepare(self, directory: str) -> None:
         """Load the policy's folder into this rank's learner."""

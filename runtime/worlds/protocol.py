@@ -69,13 +69,15 @@ class UserTurn:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One problem. `id` is unique over all splits; `gold` are the calls that solve it; `payload` is the world's own."""
+    """One problem. `id` is unique over all splits; `gold` are the calls that solve it; `payload` is the world's own.
+    `tools` are schemas of the task's own, where they differ from task to task."""
 
     id: str
     split: str
     instruction: str
     gold: tuple[Call, ...]
     payload: Mapping[str, Any] = field(default_factory=dict)
+    tools: tuple[dict[str, Any], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

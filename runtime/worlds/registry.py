@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from rlspec.compiler.catalog.base import Component
+from rlspec.compiler.catalog.codegym import Gym, Synthesis
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
 from rlspec.compiler.catalog.tiers import Tiers
 from rlspec.compiler.plan import Plan, SourcePlan
+from rlspec.runtime.record.cache import cache_directory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.secrets import present
 from rlspec.runtime.worlds import shop
+from rlspec.runtime.worlds.codegym import store as environments
+from rlspec.runtime.worlds.codegym.world import GymWorld
 from rlspec.runtime.worlds.protocol import Judge, Users, World
 from rlspec.runtime.worlds.tiers import TierJudge
 
@@ -51,7 +56,25 @@ def world_of(plan: Plan, source: SourcePlan) -> World:
         return _plugged(component, plan)
     if isinstance(component, Shop):
         return shop.make_world(component)
+    if isinstance(component, Gym):
+        return GymWorld(component, environments.read(environments_of(plan, component)))
     raise _refuse(component)
+
+
+def environments_of(plan: Plan, gym: Gym) -> Path:
+    """The folder of an env's synthesised environments: what `source` names, or what the stage of `from` makes, which is
+    made once and kept in the cache.
+
+    Raises:
+        Refusal: it cannot be read or made.
+    """
+    if gym.source:
+        return Path(gym.source)
+    label = getattr(gym, "from")
+    settings = next((s.component() for s in plan.stages if s.label == label), None)
+    if not isinstance(settings, Synthesis):
+        raise Refusal("RLC0504", f"stage `{label}` makes no environments", "name a stage `: codegym` in `from`")
+    return environments.made_for(settings, cache_directory())
 
 
 def user_of(plan: Plan, source: SourcePlan) -> Users | None:
@@ -110,6 +133,8 @@ def runnable(plan: Plan) -> None:
         if not stage.component().RUNS:
             raise _refuse(stage.component())
     for source in plan.drawn:
-        world_of(plan, source)
+        env = plan.labelled(source.env).component()
+        if not (isinstance(env, Gym) and not env.source):  # its environments are made when the run has begun
+            world_of(plan, source)
         user_of(plan, source)
         judges_of(plan, source)

@@ -114,6 +114,13 @@ def _inputs(main: ast.FunctionDef) -> dict[str, str]:
     return {a.arg: ast.unparse(a.annotation) for a in main.args.args if a.annotation is not None}
 
 
+def parameters_of(design: Design) -> dict[str, str]:
+    """The hidden inputs of a design with their types."""
+    tree = guard.parsed(design.module)
+    main = next(i for i in tree.body if isinstance(i, ast.FunctionDef) and i.name == design.main)
+    return {a.arg: ast.unparse(a.annotation) for a in main.args.args if a.annotation is not None}
+
+
 def _docs(main: ast.FunctionDef) -> dict[str, str]:
     return read_docstring(ast.get_docstring(main) or "")[1]
 

@@ -82,12 +82,14 @@ class Design(_Record):
 
 
 class Row(_Record):
-    """One configuration: a task. `calls` is the oracle trajectory, the submission included."""
+    """One configuration: a task. `calls` is the oracle trajectory, the submission included; `observations` what the
+    calls before the submission show."""
 
     level: Literal["easy", "medium", "hard"]
     input: dict[str, Any]
     reference: Any
     calls: tuple[tuple[str, dict[str, Any]], ...]
+    observations: tuple[str, ...] = ()
     solve_rate: float | None = None
 
 
@@ -100,3 +102,4 @@ class Environment(_Record):
     comparator: Comparator
     design: Design
     rows: tuple[Row, ...]
+    hide_inputs: bool = True

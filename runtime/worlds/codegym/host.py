@@ -278,7 +278,12 @@ def first_state(design: Design, configuration: Mapping[str, Any]) -> str:
 def tool_table(design: Design) -> dict[str, Any]:
     """The tools as the zygote takes them."""
     return {
-        t.name: {"function": t.function, "bound": t.bound, "takes": {p.name: p.type for p in t.parameters}}
+        t.name: {
+            "function": t.function,
+            "bound": t.bound,
+            "observes": t.observes,
+            "takes": {p.name: p.type for p in t.parameters},
+        }
         for t in design.tools
     }
 

@@ -1,0 +1,467 @@
+"""From problems to admitted environments, stage by stage over all problems, every stage counted.
+
+    made = synthesise(Synthesis(), read_problems("shipped"))
+    made.environments       # admitted ones, with oracle trajectories
+    made.table              # what each filter let through
+
+1. An author makes a design of each problem: tools, observation tools, a solution that acts through tools.
+2. The solution must pass its unit tests; every configuration needs a reference answer.
+3. Solutions are tried, up to `solutions` per problem, until one answers *all* configurations as the reference does. Its
+   calls are replayed through the tools, without the solution's own code, and become the oracle trajectories.
+4. A task (a configuration) is admitted by its number of calls, of distinct tools, and by how often the declared policy
+   solves it. An environment without a task is dropped.
+
+All written code runs in the jail. What is measured is measured; nothing is admitted because an author says so.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rlspec.compiler.catalog.codegym import Synthesis
+from rlspec.runtime.worlds.codegym import decompose, guard
+from rlspec.runtime.worlds.codegym.comparators import same
+from rlspec.runtime.worlds.codegym.environment import SUBMIT, Design, Environment, Row
+from rlspec.runtime.worlds.codegym.envstring import configuration_text
+from rlspec.runtime.worlds.codegym.host import Jail, Job, Limits, Result, first_state, tool_table
+from rlspec.runtime.worlds.codegym.problems import Configuration, Problem
+from rlspec.runtime.worlds.codegym.toolschema import BadTool, fits
+from rlspec.runtime.worlds.codegym.yields import Count, Made
+
+SEARCH_BUDGET = 4_000
+"""Calls of one search."""
+
+
+class Author(Protocol):
+    """Who makes environments of problems."""
+
+    def design(self, problem: Problem) -> Design:
+        """The environment of a problem.
+
+        Raises:
+            NotDecomposed, guard.Unsafe, BadTool: what stands in the way.
+        """
+
+    def solution(self, problem: Problem, design: Design, number: int) -> Design | None:
+        """The `number`-th try (from 0) at a solution that acts through the design's tools; None when there are no more.
+        It is given back as the design with that solution."""
+
+
+class SyntaxTree:
+    """The deterministic author; its one solution is the problem's own, acting through tools."""
+
+    def design(self, problem: Problem) -> Design:
+        return decompose.author(problem)
+
+    def solution(self, problem: Problem, design: Design, number: int) -> Design | None:
+        return design if number == 0 else None
+
+
+class Policy(Protocol):
+    """Who attempts tasks, to measure how hard they are."""
+
+    def attempt(self, problem: Problem, design: Design, row: Row, number: int) -> Any:
+        """The answer of an attempt; None for none."""
+
+
+@dataclass(slots=True)
+class Draft:
+    """A problem on its way. `tried` solutions so far, `rows` its tasks that are still in."""
+
+    problem: Problem
+    configurations: list[Configuration]
+    design: Design
+    references: list[Any] = field(default_factory=list)
+    tried: int = 0
+    rows: list[Row] = field(default_factory=list)
+
+
+def author_of(settings: Synthesis) -> Author:
+    """The author that the stage declares."""
+    if settings.author == "deterministic":
+        return SyntaxTree()
+    from rlspec.runtime.worlds.codegym.llm import LlmAuthor
+
+    return LlmAuthor(settings)
+
+
+def policy_of(settings: Synthesis, jail: Jail) -> Policy | None:
+    """The attempting policy that the stage declares; None for the random one, whose attempts are batched."""
+    if settings.admit.policy == "random":
+        return None
+    from rlspec.runtime.worlds.codegym.llm import LlmPolicy
+
+    return LlmPolicy(settings, jail)
+
+
+def synthesise(settings: Synthesis, problems: Sequence[Problem], author: Author | None = None) -> Made:
+    """Make, measure and admit environments; the same for equal settings and problems when the author is deterministic.
+
+    Raises:
+        InfraFailure, Refusal: the sandbox or an endpoint failed.
+    """
+    with Jail(sandbox=settings.sandbox) as jail:
+        return _Synthesiser(settings, jail, author or author_of(settings), policy_of(settings, jail)).run(problems)
+
+
+class _Synthesiser:
+    def __init__(self, settings: Synthesis, jail: Jail, author: Author, policy: Policy | None) -> None:
+        self.settings, self.jail, self.author, self.policy = settings, jail, author, policy
+        self.table: list[Count] = []
+
+    def run(self, problems: Sequence[Problem]) -> Made:
+        drafts = self._designed(problems)
+        drafts = self._tested(drafts)
+        drafts = self._referenced(drafts)
+        drafts = self._solved(drafts)
+        drafts = self._replayed(drafts)
+        drafts = self._long_enough(drafts)
+        drafts = self._many_tools(drafts)
+        drafts = self._hard_enough(drafts)
+        environments = [
+            Environment(
+                id=d.problem.id,
+                family=d.problem.family,
+                comparator=d.problem.comparator,
+                design=d.design,
+                rows=tuple(d.rows),
+                hide_inputs=self.settings.hide_inputs,
+            )
+            for d in drafts
+        ]
+        return Made(environments, self.table)
+
+    # --------------------------------------------------------------------------------------------------- counting
+
+    def _count(self, name: str, before: Sequence[Draft], rows: bool = True) -> Count:
+        tasks = sum(len(d.rows) if rows else len(d.configurations) for d in before)
+        count = Count(name, problems_in=len(before), tasks_in=tasks)
+        self.table.append(count)
+        return count
+
+    @staticmethod
+    def _through(count: Count, after: list[Draft], rows: bool = True) -> list[Draft]:
+        count.problems = len(after)
+        count.tasks = sum(len(d.rows) if rows else len(d.configurations) for d in after)
+        return after
+
+    # ------------------------------------------------------------------------------------------------------ jobs
+
+    def _batches(
+        self, drafts: Sequence[Draft], op: str, items: Sequence[list[dict[str, Any]]], within: float, texts: int = 1
+    ) -> list[list[Result]]:
+        """One batch of items per draft, each batch in one child; a batch that is lost is done again one by one, as long
+        as the environment's seconds last."""
+        whole = self.settings.limits.environment_within
+        jobs = [
+            self._job(d, op, batch, min(whole, within * max(1, len(batch))), texts)
+            for d, batch in zip(drafts, items, strict=True)
+        ]
+        out: list[list[Result]] = []
+        for draft, batch, result in zip(drafts, items, self.jail.run_all(jobs), strict=True):
+            found = _unpacked(result, len(batch))
+            out.append(found if found is not None else self._singly(draft, op, batch, within, texts))
+        return out
+
+    def _singly(self, draft: Draft, op: str, batch: list[dict[str, Any]], within: float, texts: int) -> list[Result]:
+        out: list[Result] = []
+        until = time.monotonic() + self.settings.limits.environment_within
+        for item in batch:
+            if time.monotonic() > until:
+                out.append(Result("timeout", text="the environment took too long"))
+                continue
+            result = self.jail.run(self._job(draft, op, [item], within, texts))
+            found = _unpacked(result, 1)
+            out.append(found[0] if found else result)
+        return out
+
+    def _job(self, draft: Draft, op: str, batch: list[dict[str, Any]], within: float, texts: int) -> Job:
+        design = draft.design
+        shared = {"op": op, "tools": tool_table(design), "main": design.main, "items": batch}
+        limits = Limits(wall=within, cpu=within, memory=self.settings.limits.memory_mib << 20)
+        return Job(design, texts, shared, limits)
+
+    # ---------------------------------------------------------------------------------------------------- filters
+
+    def _designed(self, problems: Sequence[Problem]) -> list[Draft]:
+        chosen = {p.id: _configurations(self.settings, p) for p in problems}
+        count = Count("decomposed", problems_in=len(problems), tasks_in=sum(map(len, chosen.values())))
+        self.table.append(count)
+        out = []
+        for problem in problems:
+            try:
+                design = self.author.design(problem)
+                _inputs_fit(problem, design)
+            except (decompose.NotDecomposed, guard.Unsafe, BadTool) as error:
+                count.why[_short(str(error))] += 1
+                continue
+            out.append(Draft(problem, list(chosen[problem.id]), design))
+        return self._through(count, out, rows=False)
+
+    def _tested(self, drafts: list[Draft]) -> list[Draft]:
+        limits = self.settings.limits
+        count = self._count("unit tests: passed", drafts, rows=False)
+        items = [[{"state": configuration_text(t.input)} for t in d.problem.tests] for d in drafts]
+        out = []
+        for draft, results in zip(
+            drafts, self._batches(drafts, "reference", items, limits.reference_within), strict=True
+        ):
+            passed = [
+                r.status == "ok" and same(draft.problem.comparator, r.value.get("answer"), t.output)
+                for r, t in zip(results, draft.problem.tests, strict=True)
+            ]
+            if sum(passed) < max(limits.valid_tests, limits.valid_share * len(passed)):
+                count.why[f"{sum(passed)} of {len(passed)} tests pass"] += 1
+                continue
+            out.append(draft)
+        return self._through(count, out, rows=False)
+
+    def _referenced(self, drafts: list[Draft]) -> list[Draft]:
+        limits = self.settings.limits
+        count = self._count("references: answer of the solution", drafts, rows=False)
+        items = [[{"state": configuration_text(c.input)} for c in d.configurations] for d in drafts]
+        out = []
+        for draft, results in zip(
+            drafts, self._batches(drafts, "reference", items, limits.reference_within), strict=True
+        ):
+            kept: list[Configuration] = []
+            for configuration, result in zip(draft.configurations, results, strict=True):
+                answer = result.value.get("answer")
+                if result.status != "ok":
+                    count.why[_short(result.text)] += 1
+                elif len(json.dumps(answer)) > limits.answer_chars:
+                    count.why["the answer is too long"] += 1
+                elif not fits(draft.design.answer_type, answer):
+                    count.why["the answer is not of the type that was declared"] += 1
+                else:
+                    kept.append(configuration)
+                    draft.references.append(answer)
+            draft.configurations = kept
+            if kept:
+                out.append(draft)
+        return self._through(count, out, rows=False)
+
+    def _solved(self, drafts: list[Draft]) -> list[Draft]:
+        """Solutions in rounds: the first try of every problem, then the second of those that are left ..."""
+        count = self._count("solved: one solution, all tasks", drafts, rows=False)
+        solved: dict[str, Draft] = {}
+        reasons: dict[str, str] = {}
+        for number in range(self.settings.solutions):
+            trying: list[Draft] = []
+            for draft in drafts:
+                if draft.problem.id in solved:
+                    continue
+                found = self._try(draft, number)
+                if found is not None:
+                    draft.tried = number + 1
+                    trying.append(Draft(draft.problem, draft.configurations, found, draft.references, number + 1))
+            if not trying:
+                break
+            for draft, results in zip(trying, self._solutions(trying), strict=True):
+                rows, reason = self._rows(draft, results)
+                if reason is None:
+                    draft.rows = rows
+                    solved[draft.problem.id] = draft
+                else:
+                    reasons[draft.problem.id] = reason
+        out = [solved[d.problem.id] for d in drafts if d.problem.id in solved]
+        count.why.update(reasons[i] for i in reasons if i not in solved)
+        return self._through(count, out)
+
+    def _try(self, draft: Draft, number: int) -> Design | None:
+        if self.settings.solver == "search":
+            return draft.design if number == 0 else None  # the search is deterministic: a second one finds the same
+        try:
+            return self.author.solution(draft.problem, draft.design, number)
+        except (guard.Unsafe, BadTool):
+            return None
+
+    def _solutions(self, drafts: list[Draft]) -> list[list[Result]]:
+        within, most = self.settings.limits.solve_within, self.settings.admit.solution_calls[1]
+        searching = self.settings.solver == "search"
+        items = [
+            [
+                {"state": first_state(d.design, c.input), "most": most, "target": r, "budget": SEARCH_BUDGET}
+                if searching
+                else {"state": first_state(d.design, c.input), "most": most}
+                for c, r in zip(d.configurations, d.references, strict=True)
+            ]
+            for d in drafts
+        ]
+        op, texts = ("search", 1) if searching else ("solve", 2)
+        if not searching:
+            for draft, batch in zip(drafts, items, strict=True):
+                for item in batch:
+                    item["main"] = draft.design.main
+        return self._batches(drafts, op, items, within, texts)
+
+    def _rows(self, draft: Draft, results: list[Result]) -> tuple[list[Row], str | None]:
+        """The tasks with the solution's calls, or why the solution does not count."""
+        rows = []
+        for configuration, reference, result in zip(draft.configurations, draft.references, results, strict=True):
+            if result.status != "ok":
+                return [], _short(result.text)
+            answer, calls = result.value.get("answer"), result.value.get("calls")
+            if not same(draft.problem.comparator, answer, reference):
+                return [], "another answer than the reference"
+            if not _are_calls(calls):
+                return [], "the solution's calls are not plain"
+            assert calls is not None
+            submission = (SUBMIT, {"answer": answer})
+            rows.append(
+                Row(
+                    level=configuration.level,
+                    input=configuration.input,
+                    reference=reference,
+                    calls=(*((name, arguments) for name, arguments in calls), submission),
+                )
+            )
+        return rows, None
+
+    def _replayed(self, drafts: list[Draft]) -> list[Draft]:
+        """The calls alone, through the tools as an agent takes them, must work; a solution could have invented them."""
+        count = self._count("replayed: every call works", drafts)
+        items = [
+            [{"state": first_state(d.design, r.input), "calls": list(r.calls[:-1])} for r in d.rows] for d in drafts
+        ]
+        out = []
+        within = self.settings.limits.solve_within
+        for draft, results in zip(drafts, self._batches(drafts, "replay", items, within), strict=True):
+            kept = []
+            for row, result in zip(draft.rows, results, strict=True):
+                seen = result.value.get("observations", [])
+                if result.status == "ok" and len(seen) == len(row.calls) - 1 and all(worked for worked, _ in seen):
+                    kept.append(row.model_copy(update={"observations": tuple(str(text) for _, text in seen)}))
+                else:
+                    count.why["a call fails when it is replayed"] += 1
+            draft.rows = kept
+            if kept:
+                out.append(draft)
+        return self._through(count, out)
+
+    def _long_enough(self, drafts: list[Draft]) -> list[Draft]:
+        low, high = self.settings.admit.solution_calls
+        count = self._count(f"calls: {low} to {high}", drafts)
+        for draft in drafts:
+            kept = [r for r in draft.rows if low <= len(r.calls) <= high]
+            count.why["too few calls"] += sum(len(r.calls) < low for r in draft.rows)
+            count.why["too many calls"] += sum(len(r.calls) > high for r in draft.rows)
+            draft.rows = kept
+        count.why = +count.why
+        return self._through(count, [d for d in drafts if d.rows])
+
+    def _many_tools(self, drafts: list[Draft]) -> list[Draft]:
+        fewest = self.settings.admit.distinct_tools
+        count = self._count(f"tools: at least {fewest}", drafts)
+        for draft in drafts:
+            kept = [r for r in draft.rows if len({name for name, _ in r.calls[:-1]}) >= fewest]
+            count.why["too few tools"] += len(draft.rows) - len(kept)
+            draft.rows = kept
+        count.why = +count.why
+        return self._through(count, [d for d in drafts if d.rows])
+
+    def _hard_enough(self, drafts: list[Draft]) -> list[Draft]:
+        admit = self.settings.admit
+        name = f"solve rate: at most {admit.solve_rate:.1%} of {admit.attempts} by {admit.policy}"
+        count = self._count(name, drafts)
+        if admit.attempts:
+            for draft, rates in zip(drafts, self._rates(drafts), strict=True):
+                rated = [r.model_copy(update={"solve_rate": rate}) for r, rate in zip(draft.rows, rates, strict=True)]
+                draft.rows = [r for r in rated if r.solve_rate is not None and r.solve_rate <= admit.solve_rate]
+                count.why["too easy"] += len(rated) - len(draft.rows)
+            count.why = +count.why
+        return self._through(count, [d for d in drafts if d.rows])
+
+    def _rates(self, drafts: list[Draft]) -> list[list[float]]:
+        attempts = self.settings.admit.attempts
+        if self.policy is not None:
+            return [
+                [
+                    sum(self._right(d, row, self.policy.attempt(d.problem, d.design, row, n)) for n in range(attempts))
+                    / attempts
+                    for row in d.rows
+                ]
+                for d in drafts
+            ]
+        items = [
+            [
+                {
+                    "state": first_state(d.design, row.input),
+                    "seed": (self.settings.seed * 1_000_003 + place) * 64 + number,
+                    "fewest": 2,
+                    "most": len(row.calls) + 4,
+                    "answer_type": d.design.answer_type,
+                }
+                for place, row in enumerate(d.rows)
+                for number in range(attempts)
+            ]
+            for d in drafts
+        ]
+        out = []
+        within = self.settings.limits.solve_within
+        for draft, results in zip(drafts, self._batches(drafts, "play", items, within), strict=True):
+            right = [
+                self._right(draft, draft.rows[n // attempts], r.value.get("answer")) if r.status == "ok" else False
+                for n, r in enumerate(results)
+            ]
+            out.append([sum(right[n : n + attempts]) / attempts for n in range(0, len(right), attempts)])
+        return out
+
+    @staticmethod
+    def _right(draft: Draft, row: Row, answer: Any) -> bool:
+        return answer is not None and same(draft.problem.comparator, answer, row.reference)
+
+
+def _unpacked(result: Result, size: int) -> list[Result] | None:
+    """Results of a batch, or None when the batch was lost."""
+    found = result.value.get("results")
+    if result.status != "ok" or not isinstance(found, list) or len(found) != size:
+        return None
+    return [
+        Result("ok", r) if isinstance(r, dict) and r.get("ok") is True else Result("error", text=str(_said(r)))
+        for r in found
+    ]
+
+
+def _said(result: Any) -> str:
+    return str(result.get("error", ""))[:200] if isinstance(result, Mapping) else ""
+
+
+def _are_calls(calls: Any) -> bool:
+    return isinstance(calls, list) and all(
+        isinstance(c, list) and len(c) == 2 and isinstance(c[0], str) and isinstance(c[1], dict) for c in calls
+    )
+
+
+def _inputs_fit(problem: Problem, design: Design) -> None:
+    """Every input must bring what the solution takes.
+
+    Raises:
+        NotDecomposed: one does not.
+    """
+    wanted = decompose.parameters_of(design)
+    for given in [*(t.input for t in problem.tests), *(c.input for c in problem.configurations)]:
+        if given.keys() != wanted.keys() or not all(fits(kind, given[name]) for name, kind in wanted.items()):
+            raise decompose.NotDecomposed("an input does not fit the parameters of the solution")
+
+
+def _configurations(settings: Synthesis, problem: Problem) -> list[Configuration]:
+    """Those that are used: of the wanted levels, the first of each level in turn, in the order of the file."""
+    by_level = {
+        level: [c for c in problem.configurations if c.level == level] for level in dict.fromkeys(settings.levels)
+    }
+    chosen: list[Configuration] = []
+    place = 0
+    while len(chosen) < settings.configurations and any(place < len(found) for found in by_level.values()):
+        chosen += [found[place] for found in by_level.values() if place < len(found)]
+        place += 1
+    wanted = chosen[: settings.configurations]
+    return [c for c in problem.configurations if any(c is w for w in wanted)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else text[:77] + "..."
