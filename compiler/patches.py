@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component, Struct
+from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.components import struct_of
 from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.experiment import FORMULAS, WIRING
@@ -90,6 +91,13 @@ def field_leaves(path: tuple[tree.Name, ...], item: tree.Item) -> Iterable[tuple
         yield from field_leaves((*path, *inner.head.path), inner)
 
 
+def _stage(item: tree.Item) -> type[Component] | None:
+    """The component of a stage's declaration, None of anything else."""
+    if item.head.path[0].value != "stage" or item.head.type is None or not isinstance(item.head.type.base, tree.Name):
+        return None
+    return catalog()["stage"].get(item.head.type.base.value)
+
+
 class Patcher:
     """Applies one layer to the items of an experiment."""
 
@@ -143,6 +151,18 @@ class Patcher:
                 raise self.fail(
                     "RLC0105", f"the base declares {kind} `{labels[0].value}` already", item.head.span, label
                 )
+        self._add(item)
+
+    def _add(self, item: tree.Item) -> None:
+        """Put in a new declaration: at the end, but a cold start before all other stages, and a stage whose results
+        formulas read before the first that trains. They make no sense anywhere else."""
+        added = _stage(item)
+        if added is not None and (added.NAME == "sft" or added.RESULTS):
+            for place, other in enumerate(self.body):
+                schema = _stage(other)
+                if schema is not None and (issubclass(schema, Grpo) if added.RESULTS else schema.NAME != "sft"):
+                    self.body.insert(place, item)
+                    return
         self.body.append(item)
 
     def _item(self, item: tree.Item) -> None:
@@ -154,7 +174,7 @@ class Patcher:
         elif kind == "note":
             self._note(item)
         elif kind in catalog() or kind in FORMULAS or kind in ("param", "mix"):
-            self.body.append(item)  # a new declaration; a label that is taken is reported when it is resolved
+            self._add(item)  # a label that is taken is reported when it is resolved
         else:
             known = ["patch", "remove", "note", "param", "mix", *catalog(), *FORMULAS]
             near = near_name(kind, known)
