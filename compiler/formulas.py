@@ -13,6 +13,7 @@ from rlspec.compiler.builder import Value
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.elaborate import Failed, Scope
 from rlspec.compiler.experiment import Declared, Experiment, Formula
+from rlspec.compiler.failures import failures
 from rlspec.compiler.flatten import flattened
 from rlspec.compiler.levels import Level
 from rlspec.compiler.library import standard
@@ -202,6 +203,9 @@ class EnvFormulas(Inputs):
             terms.append(TermPlan(output=name, text=f"{'- ' if sign == '-' else ''}{text_of(flat.expression(part))}"))
         if credited is not None:
             outputs[WHERE] = credited
+        outputs |= failures(
+            self.experiment, self.env, self.elaborator, self.formulas, self.named, self.values[main.name]
+        )
         for reward in rewards:
             self._constant(reward)
         program = builder.program(outputs)

@@ -12,6 +12,7 @@ def catalog() -> dict[str, dict[str, type[Component]]]:
     """kind -> name -> schema."""
     from rlspec.compiler.catalog import (
         calibration,
+        calls,
         codegym,
         machine,
         papers,
@@ -24,7 +25,7 @@ def catalog() -> dict[str, dict[str, type[Component]]]:
     )
 
     found: dict[str, dict[str, type[Component]]] = {}
-    for module in (policies, shop, papers, stages, machine, tiers, prices, calibration, resampling, codegym):
+    for module in (policies, shop, papers, stages, machine, tiers, calls, prices, calibration, resampling, codegym):
         for entry in vars(module).values():
             if isinstance(entry, type) and issubclass(entry, Component) and "NAME" in vars(entry):
                 found.setdefault(entry.KIND, {})[entry.NAME] = entry

@@ -23,14 +23,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Kind = Literal["system", "user", "agent", "tool"]
-KINDS: tuple[Kind, ...] = ("system", "user", "agent", "tool")
+Kind = Literal["system", "user", "agent", "tool", "attempt"]
+KINDS: tuple[Kind, ...] = ("system", "user", "agent", "tool", "attempt")
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Tokens [start, stop) of one origin. `turn` is the agent's turn that they belong to, -1 before the first;
-    `version` is the weight version that sampled them, -1 when nobody did."""
+    """Tokens [start, stop) of one origin; `attempt` is what the agent said in an earlier attempt, which it is shown.
+    `turn` is the agent's turn that they belong to, -1 before the first; `version` is the weight version that sampled
+    them, -1 when nobody did."""
 
     kind: Kind
     start: int
