@@ -6,6 +6,7 @@ values coarse; a normaliser keeps the level and must say, over a ragged axis, wh
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +20,9 @@ from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+_HOLDS: dict[str, Callable[[float, float], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow"}
 
 
@@ -222,6 +226,10 @@ class Elaborator:
         ordered = node.op not in ("==", "!=")
         if not same or (ordered and left.base not in NUMERIC):
             raise self.fail("RLC0201", f"{left.base} and {right.base} cannot be compared by `{node.op}`", node.span)
+        known = self.builder.constant(left.step), self.builder.constant(right.step)
+        if known[0] is not None and known[1] is not None:
+            holds = float(_HOLDS[node.op](*known))
+            return Value(self.builder.const(holds), "bool", Level.CONST, Range.of(holds))
         step = self.builder.apply(COMPARISONS[node.op], left.step, right.step)
         return self._bool(step, finest([left.level, right.level]))
 
@@ -255,8 +263,11 @@ class Elaborator:
         yes, no = self.value(node.yes, scope), self.value(node.no, scope)
         if yes.base != no.base and not (yes.base in NUMERIC and no.base in NUMERIC):
             raise self.fail("RLC0201", f"the branches are {yes.base} and {no.base}", node.span)
-        step = self.builder.apply("select", condition.step, yes.step, no.step)
         base = yes.base if yes.base == no.base else "real"
+        decided = self.builder.constant(condition.step)
+        if decided is not None:
+            return replace(yes if decided else no, base=base)
+        step = self.builder.apply("select", condition.step, yes.step, no.step)
         level = finest([condition.level, yes.level, no.level])
         reach, timed = combined(Range.union, [yes, no], condition.timed is None)
         return Value(step, base, level, reach, choices=yes.choices, timed=timed)
@@ -310,10 +321,17 @@ class Elaborator:
             expression = given[parameter.name.value].value if written else parameter.default
             if expression is None:
                 raise self.fail("RLC0205", f"`{name}` needs `{parameter.name.value}`", node.span)
-            found = self.value(expression, scope if written else Scope({}, definitions, lambda *_: None))
             declared = read_type(parameter.type, self.report)
             if declared is None:
                 raise Failed()
+            where = scope if written else Scope({}, definitions, lambda *_: None)
+            chosen = isinstance(expression, tree.Name) and expression.value in declared.choices
+            if declared.choices and not chosen and isinstance(expression, tree.Name) and expression.value not in where.names:
+                near = near_name(expression.value, declared.choices)
+                raise self.fail("RLC0202", f"`{parameter.name.value}` of `{name}` is one of "
+                                f"{', '.join(declared.choices)}, not `{expression.value}`", expression.span,
+                                f"did you mean `{near}`?" if near else "")  # fmt: skip
+            found = self.value(expression, where, declared.choices if chosen else ())
             names[parameter.name.value] = self.conform(
                 found, declared, expression.span, f"argument `{parameter.name.value}` of {name}"
             )
@@ -350,6 +368,11 @@ class Elaborator:
             raise self.fail("RLC0201", f"{what} is declared {declared.base}, but this is {found.base}", span, hint)
         if found.level > declared.level:
             raise self.too_fine(found.level, declared.level, span, what)
+        if declared.choices and set(found.choices) != set(declared.choices):
+            theirs, ours = ", ".join(found.choices), ", ".join(declared.choices)
+            raise self.fail("RLC0202", f"{what} is one of {ours}, but this is one of {theirs}", span)
+        if declared.choices and found.choices != declared.choices:
+            found = self._recoded(found, declared.choices)
         if declared.base in NUMERIC and declared.range != Range() and not found.range.within(declared.range):
             raise self.fail(
                 "RLC0402",
@@ -358,6 +381,12 @@ class Elaborator:
                 notes=[f"the compiler's range: {found.range}"],
             )
         return replace(found, base=declared.base, level=declared.level, choices=declared.choices)
+
+    def _recoded(self, found: Value, choices: tuple[str, ...]) -> Value:
+        """The same choice, numbered as another type lists them."""
+        table = [float(choices.index(choice)) for choice in found.choices]
+        step = self.builder.apply("lookup", found.step, table="order", size=len(table), values=table)
+        return replace(found, step=step, choices=choices)
 
     def too_fine(self, found: Level, declared: Level, span: tree.Span, what: str) -> Failed:
         axis = found.label

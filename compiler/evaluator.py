@@ -140,14 +140,14 @@ def power(x: float, y: float) -> float:
         return math.inf if x == 0.0 else math.nan
 
 
-def _exp(x: float) -> float:
+def exp(x: float) -> float:
     try:
         return math.exp(x)
     except OverflowError:
         return math.inf
 
 
-def _log(x: float) -> float:
+def log(x: float) -> float:
     return math.log(x) if x > 0 or math.isnan(x) else (-math.inf if x == 0.0 else math.nan)
 
 
@@ -196,8 +196,8 @@ ELEMENT: dict[str, Callable[..., float]] = {
     "neg": lambda x: -x,
     "abs": abs,
     "sign": _sign,
-    "exp": _exp,
-    "log": _log,
+    "exp": exp,
+    "log": log,
     "sqrt": _sqrt,
     "cos": lambda x: math.nan if math.isinf(x) else math.cos(x),
     "min2": _smaller,

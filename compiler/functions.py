@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.builder import Value
+from rlspec.compiler.evaluator import exp, log
 from rlspec.compiler.levels import BY_LABEL, Level, finest
 from rlspec.compiler.program import SHAPES
 from rlspec.compiler.ranges import INF, Range, number_text
@@ -440,7 +441,7 @@ FUNCTIONS: dict[str, Function] = {
     "by": _by,
     "abs": _scalar("abs", lambda r: Range(0.0, max(abs(r.low), abs(r.high)))),
     "sign": _scalar("sign", lambda r: Range.of(-1.0, 0.0, 1.0)),
-    "exp": _scalar("exp", lambda r: Range(0.0, INF)),
-    "log": _scalar("log", lambda r: Range()),
-    "sqrt": _scalar("sqrt", lambda r: Range(0.0, INF)),
+    "exp": _scalar("exp", lambda r: Range(exp(r.low), exp(r.high))),
+    "log": _scalar("log", lambda r: Range(log(r.low), log(r.high)) if r.low >= 0 else Range()),
+    "sqrt": _scalar("sqrt", lambda r: Range(math.sqrt(max(r.low, 0.0)), math.sqrt(max(r.high, 0.0)))),
 }

@@ -297,15 +297,16 @@ def evaluated(experiment: Experiment, text: str, givens: Sequence[str], env: str
             raise SpecError(problems or [Diagnostic("RLC0201", message)])
         case.givens.append(Given(words, parsed, parsed.span))
     try:
-        where, stage = source_of(experiment, case, report)
-        scene = Scene(experiment, where, case.givens, report, stage)
+        chosen, stage = source_of(experiment, case, report)
+        scene = Scene(experiment, chosen, case.givens, report, stage)
     except Failed:  # their places are in the options' own texts
         raise SpecError([replace(d, span=None, message=f"--given: {d.message}") for d in _errors(report)]) from None
     try:
         value = scene.value(scene.prepared(node))
         described = _described(value) + _known(scene, value)
         missing = scene.needs([value])
-        if not case.givens and (value.level > Level.CONST or missing):
+        varies = scene.formulas.elaborator.builder.level(value.step) > Level.CONST
+        if not case.givens and (varies or missing):
             return described + (f"\ngive {', '.join(missing)} for its value" if missing else "")
         known(scene, [value], node)
         (result,) = scene.results([(text, value)])
