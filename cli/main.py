@@ -24,6 +24,7 @@ COMMANDS = {
     "lsp": ("rlspec.cli.lsp", "Serve the language to an editor, over standard input and output."),
     "diff": ("rlspec.cli.diff", "Say how one experiment differs from another."),
     "compare": ("rlspec.cli.compare", "Put experiments side by side, by role."),
+    "merge": ("rlspec.cli.merge", "Merge two versions of a spec that come from one; git's merge driver too."),
     "digest": ("rlspec.cli.digest", "Print the digests of text, syntax, value and graph."),
     "doc": ("rlspec.cli.doc", "A spec as a page for people: roles, formulas, constants, claims, variants."),
     "rescore": ("rlspec.cli.rescore", "Score logged conversations under one or two specs: what a difference does."),

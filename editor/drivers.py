@@ -15,7 +15,7 @@ HUNKS = r"^[ ]{0,2}([a-z_.]+[ ]+[A-Za-z_\"][^=]*([{=].*)?)$"
 DIFF = {"diff.rlspec.textconv": "rlc git show", "diff.rlspec.cachetextconv": "true", "diff.rlspec.xfuncname": HUNKS}
 MERGE = {
     "merge.rlspec.name": "three-way merge of specs by their paths",
-    "merge.rlspec.driver": "rlc merge %O %A %B -o %A",
+    "merge.rlspec.driver": "rlc merge %O %A %B -o %A --path %P",
 }
 
 
