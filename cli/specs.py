@@ -66,6 +66,10 @@ def sound(
         SpecError: every error and warning of the spec.
     """
     found = checked(path, settings, seed, variant, overlays)
+    if not found.errors and found.experiment is not None and found.plan is not None:
+        from rlspec.compiler.costs.fit import report_excess
+
+        report_excess(found.experiment, found.plan, found.diagnostics, read_files=True)
     if found.errors:
         raise SpecError([placed(d, found) for d in found.diagnostics])
     for warning in () if quiet else found.diagnostics:

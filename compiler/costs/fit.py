@@ -242,12 +242,12 @@ def _gib(size: float) -> str:
     return f"{size / GIB:,.2f} GiB" if size < 10 * GIB else f"{size / GIB:,.1f} GiB"
 
 
-def report_excess(experiment: Experiment, plan: Plan, report: list[Diagnostic]) -> None:
-    """Report what cannot fit the memory that a spec declares. Reads no files: the shape of a model in a local folder is
-    for `rlc plan` and `rlc compile` to find."""
+def report_excess(experiment: Experiment, plan: Plan, report: list[Diagnostic], read_files: bool = False) -> None:
+    """Report what cannot fit the memory that a spec declares. The check reads no files: the shape of a model in a local
+    folder is for the commands to find."""
     declared = next(iter(experiment.of("resources").values()), None)
     if declared is None or not any(_limits(plan)):
         return
-    memory = memory_of(plan, read_files=False)
+    memory = memory_of(plan, read_files)
     if not isinstance(memory, str):
         report += diagnostics(memory, declared.item.head.span)
