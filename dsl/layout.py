@@ -107,12 +107,19 @@ class _Repair:
         self.reported: set[int] = set()
         kinds = [token.kind for token in self.tokens]
         self.missing = kinds.count("LBRACE") - kinds.count("RBRACE")
+        self.regular = self._regular()
+
+    def _regular(self) -> bool:
+        """Whether indentation can be trusted even against the count: most lines that begin an item are indented. One
+        brace too few and another too many cancel in the count."""
+        columns = [t.column for i, t in enumerate(self.tokens) if t.first and item_shape(self.tokens, i)]
+        return bool(columns) and columns.count(min(columns)) <= len(columns) // 2
 
     def run(self) -> list[Token]:
         indent = 0
         open_at = self._missing_openings()
         for index, token in enumerate(self.tokens):
-            if index in open_at and self.missing < 0:
+            if index in open_at and (self.missing < 0 or self.regular):
                 self._open(indent)
             if token.first:
                 indent = token.column
@@ -143,7 +150,7 @@ class _Repair:
         tokens = self.tokens
         wanted = -self.missing
         for index, token in enumerate(tokens):
-            if len(found) >= wanted:
+            if len(found) >= wanted and not self.regular:
                 break
             if not token.first or token.kind != "NAME":
                 continue
@@ -161,10 +168,12 @@ class _Repair:
                 continue
             after = tokens[stop]
             if after.kind == "NAME" and after.first and after.column > token.column:
-                found.add(stop)
+                if len(found) < wanted or (typed and item_shape(tokens, stop)):
+                    found.add(stop)
             elif after.kind == "NAME" and not after.first and item_shape(tokens, stop):
                 line = [t.kind for t in tokens[stop : stop + _LONGEST_LINE] if t.line == token.line]
-                if typed or line.count("RBRACE") > line.count("LBRACE"):
+                more = line.count("RBRACE") > line.count("LBRACE")
+                if (typed and more) or (len(found) < wanted and (typed or more)):
                     found.add(stop)
         return found
 
@@ -186,7 +195,7 @@ class _Repair:
             top = self.stack[-1]
             if token.column > top.indent or top.token.line == token.line:
                 return
-            if top.kind == "LBRACE" and self.missing <= 0:
+            if top.kind == "LBRACE" and self.missing <= 0 and not self.regular:
                 return
             self._shut()
 
@@ -236,10 +245,18 @@ class _Repair:
         return None
 
     def _closes_later(self, index: int, kind: str) -> bool:
-        """Whether the rest of the line closes a bracket that is open before it."""
-        line, depth = self.tokens[index].line, 0
-        for token in self.tokens[index + 1 : index + _LONGEST_LINE]:
-            if token.line != line or token.kind == END:
+        """Whether the rest of the line closes a bracket that is open before it; of a bracket that was opened on an
+        earlier line, whether anything behind does, before the next item."""
+        token, depth = self.tokens[index], 0
+        line, before = token.line, self.stack[-1].token.line < token.line
+        indent = self.stack[-1].indent
+        if before and token.first:
+            return False
+        for at in range(index + 1, min(index + _LONGEST_LINE, len(self.tokens))):
+            token = self.tokens[at]
+            if token.kind == END or (token.line != line and not before):
+                return False
+            if token.first and token.column <= indent and token.kind == "NAME":
                 return False
             if token.kind == kind:
                 depth += 1
@@ -269,12 +286,15 @@ class _Repair:
             indents = {o.indent for o in stack if o.kind == "LBRACE"}
             while self.missing > 0 and token.column in indents and token.column < stack[-1].indent:
                 self._shut()
-        elif self.missing < 0 and apart and (inline or self._strange(index, top)):
+        elif self._too_many() and apart and (inline or self._strange(index, top)):
             self.missing += 1
             self._drop(token)
             return None
         stack.pop()
         return token
+
+    def _too_many(self) -> bool:
+        return self.missing < 0 or (self.missing == 0 and self.regular)
 
     def _strange(self, index: int, top: _Open) -> bool:
         """Whether by its place a closing brace does not look like the end of a block: it begins a line that
@@ -308,6 +328,7 @@ class _Repair:
         said = "a block is not closed" if len(blocks) == 1 else f"{len(blocks)} blocks are not closed"
         opened = f"opened on line {lines}" if len(blocks) == 1 else f"opened on lines {lines}"
         self._report("RLC0006", said, before, "expected `}` after this", opened)
+        self.scanned.tainted.add(before.line)
         while self.stack:
             self.out.append(_synthetic(CLOSING[self.stack.pop().kind], before))
 

@@ -81,6 +81,8 @@ _FOREIGN_SIGN = re.compile("|".join(re.escape(word) for word in sorted(_FOREIGN,
 _FOREIGN_TEXT = re.compile('\'[^\'"\n]{0,200}\'|“[^”"\n]{0,200}”|«[^»"\n]{0,200}»|`[^`"\n]{0,200}`')
 # What closes a line behind a text that was not closed: it is given back, so that one fault stays one.
 _CLOSERS = " \t\r\f,)]}"
+_FOREIGN_COMMENT = ("/", "*")
+_DASHES = re.compile(r"--[ \t]+[A-Za-z]+[ \t]+(?!(?:and|or|in|not|over|where|then|else|if)\b)[A-Za-z]")
 _WORD = re.compile(r"\w+")
 _ESCAPE = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
@@ -134,6 +136,9 @@ def scan(text: str, tables: Tables) -> Scan:
             position = end
             continue
         if kind == "SIGN":
+            if (word == "/" and text[end : end + 1] in _FOREIGN_COMMENT) or (first and _DASHES.match(text, position)):
+                position = _comment(text, position, line, out)
+                continue
             kind = signs[word]
         elif kind == "NAME":
             kind = keywords.get(word, "NAME")
@@ -258,6 +263,19 @@ def _foreign(
     message = f"`{shown}` begins no token" if word.isprintable() else f"an unprintable character, {shown}"
     out.diagnostics.append(Diagnostic("RLC0003", message, Span(position, end), label="remove this"))
     return end, None
+
+
+def _comment(text: str, position: int, line: int, out: Scan) -> int:
+    """A comment as other languages write it, up to the end of its line; return where to go on."""
+    end = text.find("\n", position)
+    end = len(text) if end < 0 else end
+    closed = text.find("*/", position + 2, end)
+    stop = end if text[position + 1] != "*" or closed < 0 else closed + 2
+    fix = Fix(Span(position, position + 2), "#") if stop == end and closed < 0 else None
+    span = Span(position, position + len(text[position:stop].rstrip()))
+    out.tainted.add(line)
+    out.diagnostics.append(Diagnostic("RLC0003", "a comment begins with `#`", span, label="write `#`", fix=fix))
+    return stop
 
 
 def _foreign_word(text: str, position: int, line: int, column: int, first: bool, out: Scan) -> tuple[int, Token]:

@@ -254,7 +254,8 @@ def test_a_merge_conflict_is_one_mistake_and_our_side_is_read() -> None:
 @pytest.mark.parametrize("mark", ["<<<<<<< HEAD", "=======", ">>>>>>> other", "<<<<<<< a\nb = 2\n<<<<<<< b"])
 def test_a_mark_that_a_merge_left_behind_is_named(mark: str) -> None:
     file, found = parse(Source("conflict", f"a = 1\n{mark}\r\nc = 4 = 5\n"))
-    assert [d.code for d in found] == ["RLC0014"] * mark.count("<<<<<<<") + ["RLC0014"] * ("<" not in mark) + [
+    marks = ["RLC0014"] * max(mark.count("<<<<<<<"), 1)
+    assert [d.code for d in found] == [*marks, "RLC0005"]
         "RLC0005"
     ]
     assert file.items[0].head.path[0].value == "a"
