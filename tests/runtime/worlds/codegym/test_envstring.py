@@ -28,7 +28,7 @@ names = st.from_regex(r"[A-Za-z](?:_?[A-Za-z0-9]){0,8}", fullmatch=True)
 ids = st.from_regex(r"[A-Za-z0-9_.:\-]{1,12}", fullmatch=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.none() | ids, names, st.dictionaries(texts, values, max_size=4))
 def test_what_is_written_is_read_back_types_included(
     code_id: str | None, name: str, configuration: dict[str, Any]
