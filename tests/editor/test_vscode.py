@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rlspec.cli.main import COMMANDS
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.experiment import FORMULAS, OTHERS, SETTINGS
 from rlspec.dsl.tables import load
@@ -137,6 +138,15 @@ def test_the_manifest_names_files_that_exist() -> None:
     assert all((FOLDER / name).is_file() for name in named)
     assert adds["grammars"][0]["scopeName"] == GRAMMAR["scopeName"]
     assert adds["configuration"]["properties"]["rlspec.command"]["default"] == ["rlc", "lsp"]
+
+
+def test_every_command_of_the_manifest_is_registered_and_calls_what_rlc_has() -> None:
+    manifest = json.loads((FOLDER / "package.json").read_text(encoding="utf-8"))
+    sources = "".join(path.read_text(encoding="utf-8") for path in sorted((FOLDER / "src").glob("*.js")))
+    registered = set(re.findall(r'registerCommand\("([\w.]+)"|^  "([\w.]+)": \(\) =>', sources, flags=re.MULTILINE))
+    assert {a or b for a, b in registered} == {c["command"] for c in manifest["contributes"]["commands"]}
+    assert set(re.findall(r'show\("\w+", \["(\w+)"\]', sources)) == {"doc", "graph"} <= set(COMMANDS)
+    assert all((FOLDER / "src" / f"{name}.js").is_file() for name in re.findall(r'require\("\./(\w+)"\)', sources))
 
 
 def test_the_language_configuration_knows_the_comment_and_the_brackets() -> None:

@@ -3,6 +3,7 @@
 
 const vscode = require("vscode");
 const { LanguageClient, TransportKind } = require("vscode-languageclient/node");
+const { commands } = require("./pages");
 
 let client;
 
@@ -32,7 +33,8 @@ async function activate(context) {
     await stop();
     await start();
   });
-  context.subscriptions.push(restart);
+  const shown = Object.entries(commands).map(([name, run]) => vscode.commands.registerCommand(name, run));
+  context.subscriptions.push(restart, ...shown);
   await start();
 }
 

@@ -1,0 +1,2 @@
+[(block) (list) (set) (parameters) (call)] @indent.begin
+["}" "]" ")"] @indent.end

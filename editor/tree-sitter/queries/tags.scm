@@ -1,0 +1,1 @@
+(item head: (head kind: (path) label: (name) @name)) @definition
