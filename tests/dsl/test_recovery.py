@@ -256,6 +256,4 @@ def test_a_mark_that_a_merge_left_behind_is_named(mark: str) -> None:
     file, found = parse(Source("conflict", f"a = 1\n{mark}\r\nc = 4 = 5\n"))
     marks = ["RLC0014"] * max(mark.count("<<<<<<<"), 1)
     assert [d.code for d in found] == [*marks, "RLC0005"]
-        "RLC0005"
-    ]
     assert file.items[0].head.path[0].value == "a"
