@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import ValidationError
-from pydantic.fields import FieldInfo
-
 from rlspec.compiler import static
 from rlspec.compiler.catalog.base import Component, Ref, Secret, Struct, Unit
 from rlspec.compiler.elaborate import Failed
+from rlspec.compiler.records import FieldInfo, ValidationError
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Static, Symbol
 from rlspec.compiler.units import scale_between
 from rlspec.dsl import tree
@@ -233,7 +231,7 @@ class Reader:
                 self.report.append(Diagnostic("RLC0203", f"`{name}` has no default and is missing", span))
 
     def _invalid(self, schema: type[Component], problem: Any, fields: Fields, item: tree.Item) -> None:
-        """One pydantic error as a diagnostic at the field that caused it."""
+        """One problem as a diagnostic at the field that caused it."""
         path = ".".join(str(p) for p in problem["loc"] if isinstance(p, str))
         span = fields.spans.get(path, item.head.span)
         leaf = path.rpartition(".")[2] or item.head.path[0].value

@@ -17,13 +17,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, get_args, get_origin
 
-from pydantic import BaseModel
-
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Ref
 from rlspec.compiler.components import struct_of
 from rlspec.compiler.normal import Node, Normaliser, renamed, shape, sum_of, terms_of
 from rlspec.compiler.plan import ComponentPlan, Plan, SourcePlan, canonical
+from rlspec.compiler.records import Record
 
 Path = tuple[str, ...]
 Names = Mapping[tuple[str, str], str]
@@ -177,7 +176,7 @@ def _component(form: Form, part: ComponentPlan, envs: list[str]) -> None:
             form.references[*root, name] = WIRED[name]
 
 
-def _fields(form: Form, root: Path, values: Mapping[str, Any], owner: type[BaseModel]) -> None:
+def _fields(form: Form, root: Path, values: Mapping[str, Any], owner: type[Record]) -> None:
     for name, value in values.items():
         info = owner.model_fields.get(name)
         path: Path = (*root, name)
@@ -195,7 +194,7 @@ def _fields(form: Form, root: Path, values: Mapping[str, Any], owner: type[BaseM
 
 
 @cache
-def _reference_of(owner: type[BaseModel], name: str) -> str:
+def _reference_of(owner: type[Record], name: str) -> str:
     info = owner.model_fields[name]
     return _reference([*info.metadata, info.annotation])
 

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import PydanticUndefined
-
 from rlspec.compiler.align import align
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.digests import Side
 from rlspec.compiler.edits import Edit
 from rlspec.compiler.form import WIRED, Form, Path
 from rlspec.compiler.notation import text_of
+from rlspec.compiler.records import Undefined
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +82,12 @@ def _chosen(form: Form, root: Path, kind: str, name: str) -> dict[str, Any]:
     defaults: dict[str, Any] = {}
     for field_name, info in known.items():
         default = info.get_default(call_default_factory=True)
-        if default is not PydanticUndefined:
+        if default is not Undefined:
             _flatten(defaults, field_name, default)
     out = {}
     for path, value in form.leaves.items():
         dotted = ".".join(path[2:])
-        if path[:2] == root and dotted and path[-1] not in WIRED and defaults.get(dotted, PydanticUndefined) != value:
+        if path[:2] == root and dotted and path[-1] not in WIRED and defaults.get(dotted, Undefined) != value:
             out[dotted] = value
     return out
 

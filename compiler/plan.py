@@ -11,15 +11,14 @@ import hashlib
 import json
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
-
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.program import LevelName, Program
+from rlspec.compiler.records import Field, Record, model_validator
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _Part(Record):
+    """A part of a plan."""
 
 
 class ComponentPlan(_Part):
@@ -35,7 +34,7 @@ class ComponentPlan(_Part):
         """The catalog's instance.
 
         Raises:
-            KeyError, pydantic.ValidationError: the plan does not fit this version's catalog.
+            KeyError, ValidationError (records): the plan does not fit this version's catalog.
         """
         return schema(self.kind, self.name).model_validate(self.fields)
 

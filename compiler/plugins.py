@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component, Ref, Secret, Struct, Unit
 from rlspec.compiler.files import text_beside
+from rlspec.compiler.records import Field, Record, ValidationError, create_model
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.dsl import parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
@@ -39,8 +38,8 @@ _KINDS_OF_OTHERS = ("experiment", "def", "use", "rlspec", "overlay", "variant", 
                     "cites", "seed")  # fmt: skip
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class _Part(Record):
+    """A part of a document."""
 
 
 class FieldSchema(_Part):
@@ -64,8 +63,8 @@ class ComponentSchema(_Part):
     name: str = Field(pattern=_WORD)
     doc: str = Field(min_length=1)
     runtime: str | None = Field(default=None, pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
-    measures: dict[str, str] = {}
-    fields: dict[str, FieldSchema] = {}
+    measures: dict[str, str] = Field(default_factory=dict)
+    fields: dict[str, FieldSchema] = Field(default_factory=dict)
 
 
 class Document(_Part):
@@ -211,7 +210,7 @@ def _component(document: Document, schema: ComponentSchema) -> type[Component]:
         "".join(w.capitalize() for w in schema.name.split("_")),
         __base__=Component,
         __doc__=schema.doc,
-        **_definitions(schema.fields, where),  # type: ignore[call-overload]
+        **_definitions(schema.fields, where),
     )
     made.KIND, made.NAME = schema.kind, f"{document.name}.{schema.name}"
     made.MEASURES, made.RUNS = dict(schema.measures), schema.runtime is not None
@@ -229,14 +228,15 @@ def _field(name: str, schema: FieldSchema, where: str) -> tuple[Any, Any]:
     given = "default" in schema.model_fields_set
     if schema.fields is not None:
         inner = create_model(name.capitalize(), __base__=Struct, __doc__=schema.doc,
-                             **_definitions(schema.fields, where))  # type: ignore[call-overload]  # fmt: skip
+                             **_definitions(schema.fields, where))  # fmt: skip
         return Annotated[inner, Field(description=schema.doc)], Field(default_factory=inner)
     if schema.type is None:
         raise _Unreadable(f"{where}: a field has a `type`, or `fields`")
     annotation, bounds = _annotation(schema, where)
     metadata: list[Any] = [Unit(schema.unit)] if schema.unit else []
     if schema.list:
-        annotation = tuple[Annotated[(annotation, Field(**bounds))], ...] if bounds else tuple[annotation, ...]
+        one: Any = Annotated[(annotation, Field(**bounds))] if bounds else annotation
+        annotation = tuple[one, ...]
         bounds = {}
     metadata.append(Field(description=schema.doc, **bounds))
     default: Any = tuple(schema.default) if schema.list and isinstance(schema.default, list) else schema.default

@@ -47,7 +47,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from rlspec.compiler.records import Field, Record
 
 LevelName = Literal["const", "step", "group", "traj", "turn", "token"]
 
@@ -64,11 +64,7 @@ CROSSING = ("reduce", "normalise", "scan", "gae", "top")
 """Operations that cross members: they have a pool, see `rlspec.compiler.pools`."""
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Step(_Frozen):
+class Step(Record):
     """One operation; its result is known by its position in `Program.steps`."""
 
     op: str
@@ -77,7 +73,7 @@ class Step(_Frozen):
     attrs: dict[str, Any] = Field(default_factory=dict)
 
 
-class Input(_Frozen):
+class Input(Record):
     """A signal that the batch must bring: `name`, its level, and how its values are to be read."""
 
     name: str
@@ -85,7 +81,7 @@ class Input(_Frozen):
     type: Literal["real", "int", "bool", "code"] = "real"
 
 
-class Program(_Frozen):
+class Program(Record):
     """The formulas of one source (env): what comes in, the steps, and which steps are its named results.
 
     `outputs` maps a result's name (a reward, a term, an advantage) to a step. Every output is written for every member

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from rlspec.compiler.plan import Plan
+from rlspec.compiler.records import ValidationError
 from rlspec.dsl.diagnostics import Diagnostic, SpecError
 
 

@@ -12,14 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic_core import PydanticUndefined
-
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Struct, Unit
 from rlspec.compiler.components import struct_of
 from rlspec.compiler.compose import PATCH, Composition
 from rlspec.compiler.experiment import FORMULAS, WIRING
 from rlspec.compiler.patches import Body, leaf_item
+from rlspec.compiler.records import Undefined
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, SpecError, near_name
 from rlspec.dsl.printer import text_of
@@ -147,7 +146,7 @@ def _default(body: Body, words: Sequence[str]) -> str | None:
     if item.head.type is None or not isinstance(item.head.type.base, tree.Name):
         return None
     owner: type[Struct] | None = catalog()[words[0]].get(item.head.type.base.value)
-    default: Any = PydanticUndefined
+    default: Any = Undefined
     unit = ""
     for word in rest:
         info = owner.model_fields.get(word) if owner is not None else None
@@ -156,7 +155,7 @@ def _default(body: Body, words: Sequence[str]) -> str | None:
         nested = default.__dict__.get(word, info.default) if isinstance(default, Struct) else info.default
         default, owner = nested, struct_of(info.annotation)
         unit = next((m.name for m in info.metadata if isinstance(m, Unit)), "")
-    if default is PydanticUndefined or isinstance(default, Struct):
+    if default is Undefined or isinstance(default, Struct):
         return None
     return _written(default, unit)
 

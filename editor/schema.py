@@ -7,11 +7,9 @@ import typing
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
-
 from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.components import struct_of
+from rlspec.compiler.records import FieldInfo, Undefined
 
 _BASES = {int: "int", float: "real", str: "text", bool: "bool"}
 
@@ -47,7 +45,7 @@ def facts_of(name: str, info: FieldInfo) -> FieldFacts:
         name=name,
         value=" or ".join(f"{kind} label" for kind in refers) or _type(info.annotation),
         unit=unit,
-        default=None if info.is_required() or info.default in (None, PydanticUndefined) else _value(info.default, unit),
+        default=None if info.is_required() or info.default in (None, Undefined) else _value(info.default, unit),
         choices=tuple(_choices(info.annotation)),
         refers=refers,
         struct=struct_of(info.annotation),

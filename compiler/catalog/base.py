@@ -1,6 +1,6 @@
 """What a component's schema is made of.
 
-A component (an environment, a user, a judge, a policy, a stage ...) is declared by one pydantic class: its fields are
+A component (an environment, a user, a judge, a policy, a stage ...) is declared by one class of records: its fields are
 what a spec may write between the braces, with unit, range, default and one line of documentation each. The class is
 all that the compiler knows of a component; the code that runs it lives in `rlspec.runtime` and takes an instance.
 
@@ -21,7 +21,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from rlspec.compiler.records import Field, Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +38,15 @@ class Ref:
     kind: str
 
 
-class Secret(BaseModel):
+class Secret(Record):
     """The type of a field that takes `secret("NAME")`: the name of an environment variable, which the runtime reads
     when it needs the value. The value never enters a component, a plan or a digest, because nothing here holds it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     secret: Annotated[str, Field(pattern=r"^[A-Z][A-Z0-9_]*$")]
 
 
-class Struct(BaseModel):
+class Struct(Record):
     """A nested block of fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Component(Struct):

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
-
 from rlspec.compiler.catalog.base import Ref, Unit
 from rlspec.compiler.catalog.stages import Stage, Work
+from rlspec.compiler.records import Field, model_validator
 
 
 class Irc(Stage):

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.tiers import DeepEqual
+from rlspec.compiler.records import Field
 
 
 class CallMatch(Component):

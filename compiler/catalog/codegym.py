@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, create_model, model_validator
-
 from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.catalog.stages import Stage, Work
+from rlspec.compiler.records import Field, create_model, model_validator
 
 Level = Literal["easy", "medium", "hard"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -119,11 +118,10 @@ class Synthesis(Stage):
 
 
 # A field called `from` cannot be written in a class body, because it is a word of Python.
-_From: Any = create_model(
-    "_From",
-    __base__=Component,
-    **{"from": (Annotated[str, Ref("stage"), Field(description="the stage that makes the environments")], "")},
-)
+_FROM: dict[str, Any] = {
+    "from": (Annotated[str, Ref("stage"), Field(description="the stage that makes the environments")], ""),
+}
+_From: Any = create_model("_From", __base__=Component, **_FROM)
 
 
 class Gym(_From):

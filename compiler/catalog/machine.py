@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from rlspec.compiler.catalog.base import Component, Unit
+from rlspec.compiler.records import Field
 
 Kind = Literal["any", "a100_40", "a100_80", "h100", "h200", "h800", "h20", "b200", "l40s", "rtx_4090"]
 

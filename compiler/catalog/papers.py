@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from rlspec.compiler.catalog.base import Component, Unit
+from rlspec.compiler.records import Field
 
 
 class TauBench(Component):

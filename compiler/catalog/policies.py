@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
-
 from rlspec.compiler.catalog.base import Component, Struct, Unit
+from rlspec.compiler.records import Field, model_validator
 
 Precision = Literal["float32", "bfloat16", "float16"]
 Device = Literal["auto", "cpu", "cuda"]

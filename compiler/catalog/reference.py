@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-from pydantic_core import PydanticUndefined
-
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component, Struct, Unit
+from rlspec.compiler.records import Undefined
 
 HEADER = """# Components
 
@@ -50,7 +49,7 @@ def _rows(schema: type[Struct], prefix: str) -> list[str]:
             rows += _rows(struct, f"{prefix}{name}.")
             continue
         unit = next((m.name for m in info.metadata if isinstance(m, Unit)), "")
-        default = "" if info.default is PydanticUndefined else _shown(info.default, unit)
+        default = "" if info.default is Undefined else _shown(info.default, unit)
         text = (info.description or "").replace("|", "\\|")
         rows.append(f"| `{prefix}{name}` | {_type(info.annotation)} | {default} | {text} |")
     return rows

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field
-
 from rlspec.compiler.catalog.base import Ref, Struct, Unit
 from rlspec.compiler.catalog.stages import Stage, Work
+from rlspec.compiler.records import Field
 
 
 class Feedback(Struct):

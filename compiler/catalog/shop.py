@@ -14,9 +14,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from pydantic import Field, model_validator
-
 from rlspec.compiler.catalog.base import Component, Struct, Unit
+from rlspec.compiler.records import Field, model_validator
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 

@@ -14,11 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
-
 from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.catalog.shop import Demonstrators
+from rlspec.compiler.records import Field, Refused, model_validator
 
 Schedule = Literal["constant", "linear", "cosine"]
 
@@ -239,7 +237,7 @@ class Evaluate(Stage):
     @model_validator(mode="after")
     def _enough_trials(self) -> Self:
         if self.pass_at and max(self.pass_at) > self.trials:
-            raise PydanticCustomError("RLC0514", "pass^{k} needs as many trials, trials = {trials}",
+            raise Refused("RLC0514", "pass^{k} needs as many trials, trials = {trials}",
                                       {"k": max(self.pass_at), "trials": self.trials})  # fmt: skip
         return self
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
-
 from rlspec.compiler.catalog.base import Component, Struct
+from rlspec.compiler.records import Field, model_validator
 
 Tier = Literal["gold", "soft", "read", "state", "msg", "err", "dup"]
 TIERS: tuple[Tier, ...] = ("gold", "soft", "read", "state", "msg", "err", "dup")

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component, Struct
 from rlspec.compiler.catalog.stages import Evaluate, Grpo, Sft, Stop, Warmup
+from rlspec.compiler.records import ValidationError
 
 
 def fields_of(model: type[Struct]):

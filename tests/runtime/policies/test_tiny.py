@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from pydantic import ValidationError
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rlspec.compiler.catalog.policies import HuggingFace, Tiny
+from rlspec.compiler.records import ValidationError
 from rlspec.runtime.policies import tiny
 from rlspec.runtime.policies.chat import Renderer
 from rlspec.runtime.policies.loading import resolve_device

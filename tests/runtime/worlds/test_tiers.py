@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from rlspec.compiler.catalog.shop import AgendaUser, Demonstrators, Shop
 from rlspec.compiler.catalog.tiers import PRIORITY, TIERS, Tiers
+from rlspec.compiler.records import ValidationError
 from rlspec.runtime.streams import stream
 from rlspec.runtime.worlds.protocol import Call, Message, Task
 from rlspec.runtime.worlds.shop.demonstrations import demonstrations

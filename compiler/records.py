@@ -1,0 +1,281 @@
+"""Records: frozen values with named and checked fields, of which components, programs and plans are made.
+
+    class Kl(Record):
+        coefficient: Annotated[float, Field(ge=0, description="weight of the term")] = 0.0
+
+        @model_validator(mode="after")
+        def _rule(self) -> Self: ...     # raises ValueError, or Refused with a code
+
+What there is of pydantic's interface has pydantic's names and behaviour, less its conversions: a text is no
+number here. Pydantic itself is not used because every command would wait for it: its import and the classes of the
+catalog took two thirds of `rlc check`. A class of records costs nothing until it is first used; then its annotations
+are read, once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, dataclass_transform, get_origin
+
+from rlspec.compiler.fields import Field, FieldInfo, Place, Problem, Undefined, ValidationError, check_of, problem_of
+
+__all__ = ["Field", "FieldInfo", "Record", "Refused", "Undefined", "ValidationError", "create_model", "model_validator"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound="Record")
+_LEAVES = frozenset({str, int, float, bool, type(None)})
+
+
+class Refused(Exception):
+    """Raised by a rule that has a diagnostic code of its own; `{name}` in the message is taken from the context."""
+
+    def __init__(self, code: str, message: str, context: Mapping[str, Any]) -> None:
+        self.code, self.context = code, dict(context)
+        super().__init__(message.format(**context))
+
+
+def model_validator(*, mode: Literal["after"]) -> Callable[[F], F]:
+    """A rule over several fields: a method that is called when each of them is right. It raises ValueError, or Refused
+    with a code."""
+
+    def marked(method: F) -> F:
+        method.is_rule = mode == "after"  # type: ignore[attr-defined]
+        return method
+
+    return marked
+
+
+class _Fields:
+    """`model_fields` of a class: its fields by name, those of its bases first."""
+
+    def __get__(self, _: object, owner: type[Record]) -> dict[str, FieldInfo]:
+        return owner._read().fields
+
+
+class _Read:
+    """A class of records, understood."""
+
+    def __init__(self, owner: type[Record]) -> None:
+        self.fields: dict[str, FieldInfo] = {}
+        self.rules: dict[str, Callable[[Any], Any]] = {}
+        for base in reversed(owner.__mro__):
+            if base is Record or not issubclass(base, Record):
+                continue
+            own = vars(base)
+            for name, annotation in base.__annotations__.items():
+                if name.startswith("_") or _of_class(annotation):
+                    continue
+                self.fields[name] = FieldInfo(_evaluated(annotation, base), own.get(name, Undefined))
+            for name, method in own.items():
+                if type(method).__module__.startswith("pydantic"):
+                    raise TypeError(f"{base.__name__}.{name}: rules of records are of rlspec.compiler.records")
+                if getattr(method, "is_rule", False):
+                    self.rules[name] = method
+        for name, info in self.fields.items():
+            if strange := [m for m in info.metadata if type(m).__module__.startswith(("pydantic", "annotated_types"))]:
+                raise TypeError(f"{owner.__name__}.{name}: {strange[0]!r} is pydantic's; import Field from records")
+        self.checks = {name: check_of(info.annotation, info.metadata) for name, info in self.fields.items()}
+
+
+def _of_class(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return annotation.removeprefix("typing.").startswith("ClassVar")
+    return annotation is typing.ClassVar or get_origin(annotation) is typing.ClassVar
+
+
+def _evaluated(annotation: Any, owner: type) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    module = sys.modules.get(owner.__module__)
+    return eval(annotation, dict(vars(module)) if module else {}, {owner.__name__: owner, **_scope(owner)})
+
+
+def _scope(owner: type) -> dict[str, Any]:
+    """Names that the class body itself defines (`type` as a field's name hides nothing)."""
+    return {name: value for name, value in vars(owner).items() if isinstance(value, type)}
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
+class Record:
+    """A frozen value with checked fields. Unknown fields are errors; equal fields make equal records.
+
+    Raises:
+        ValidationError: on construction, with everything that is wrong.
+    """
+
+    __slots__ = ("__dict__", "model_fields_set")
+    model_fields = _Fields()
+    if TYPE_CHECKING:
+
+        @property
+        def model_fields_set(self) -> set[str]:
+            """The fields that were given; the others have their defaults."""
+
+    def __init__(self, **values: Any) -> None:
+        problems: list[Problem] = []
+        self._fill(values, (), problems)
+        if problems:
+            raise ValidationError(type(self).__name__, problems)
+
+    @classmethod
+    def _read(cls) -> _Read:
+        found: _Read | None = cls.__dict__.get("_understood")
+        if found is None:
+            found = _Read(cls)
+            type.__setattr__(cls, "_understood", found)
+        return found
+
+    def _fill(self, values: Mapping[str, Any], place: Place, problems: list[Problem]) -> None:
+        read, before = self._read(), len(problems)
+        object.__setattr__(self, "model_fields_set", values.keys() & read.checks.keys())
+        own = self.__dict__
+        for name, check in read.checks.items():
+            if name in values:
+                own[name] = check(values[name], (*place, name), problems)
+            else:
+                info = read.fields[name]
+                if info.is_required():
+                    problems.append(problem_of("missing", (*place, name), "Field required", values))
+                else:
+                    own[name] = info.get_default()
+        for name in values:
+            if name not in read.checks:
+                said = "Extra inputs are not permitted"
+                problems.append(problem_of("extra_forbidden", (*place, name), said, values[name]))
+        if len(problems) > before:
+            return
+        for rule in read.rules.values():
+            try:
+                rule(self)
+            except Refused as refusal:
+                problems.append(problem_of(refusal.code, place, str(refusal), values, **refusal.context))
+            except (ValueError, AssertionError) as error:
+                problems.append(problem_of("value_error", place, f"Value error, {error}", values, error=error))
+
+    @classmethod
+    def _check(cls, value: Any, place: Place, problems: list[Problem]) -> Any:
+        if isinstance(value, cls):
+            return value
+        if not isinstance(value, Mapping):
+            problems.append(problem_of("model_type", place, f"Input should be a valid {cls.__name__}", value))
+            return value
+        made = object.__new__(cls)
+        made._fill(value, place, problems)
+        return made
+
+    @classmethod
+    def model_validate(cls, value: Any) -> Self:
+        """A record of a mapping.
+
+        Raises:
+            ValidationError: with everything that is wrong.
+        """
+        problems: list[Problem] = []
+        made: Self = cls._check(value, (), problems)
+        if problems:
+            raise ValidationError(cls.__name__, problems)
+        return made
+
+    @classmethod
+    def model_validate_json(cls, text: str | bytes) -> Self:
+        """A record of a JSON object; raises as `model_validate`."""
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise ValidationError(
+                cls.__name__, [problem_of("json_invalid", (), f"Invalid JSON: {error}", text)]
+            ) from error
+        return cls.model_validate(value)
+
+    def model_dump(
+        self,
+        *,
+        mode: Literal["python", "json"] = "python",
+        include: set[str] | None = None,
+        exclude: set[str] | None = None,
+        exclude_defaults: bool = False,
+    ) -> dict[str, Any]:
+        """The fields as a dictionary, records inside as dictionaries too; for JSON, tuples and sets as lists."""
+        names = [n for n in self.__dict__ if (include is None or n in include) and n not in (exclude or ())]
+        if exclude_defaults:
+            fields = self.model_fields
+            names = [n for n in names if fields[n].is_required() or self.__dict__[n] != fields[n].get_default()]
+        return {name: _plain(self.__dict__[name], mode == "json", exclude_defaults) for name in names}
+
+    def model_dump_json(self) -> str:
+        """The fields as JSON."""
+        return _text(self)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None) -> Self:
+        """The same with other values, which are not checked."""
+        return _made(type(self), {**self.__dict__, **(update or {})}, self.model_fields_set | (update or {}).keys())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (type(self), self.__dict__, self.model_fields_set)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        problem = problem_of("frozen_instance", (name,), "Instance is frozen", value)
+        raise ValidationError(type(self).__name__, [problem])
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(self.__dict__.values())))
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter(self.__dict__.items())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"
+
+
+def _made(cls: type[R], values: dict[str, Any], given: set[str]) -> R:
+    made = object.__new__(cls)
+    object.__setattr__(made, "model_fields_set", given)
+    made.__dict__.update(values)
+    return made
+
+
+def _plain(value: Any, as_json: bool, sparse: bool) -> Any:
+    """A value with the records in it as dictionaries; `sparse` leaves out what is as the defaults say."""
+    if isinstance(value, Record):
+        if sparse:
+            return value.model_dump(mode="json" if as_json else "python", exclude_defaults=True)
+        value = value.__dict__
+    if isinstance(value, dict):  # most of what there is are leaves, which need no call
+        return {k: v if type(v) in _LEAVES else _plain(v, as_json, sparse) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        made = [v if type(v) in _LEAVES else _plain(v, as_json, sparse) for v in value]
+        return made if as_json or isinstance(value, list) else tuple(made)
+    if as_json and isinstance(value, set | frozenset):
+        return sorted(value)
+    return value
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_for_json)
+
+
+def _for_json(value: Any) -> Any:
+    if isinstance(value, Record):
+        return value.__dict__
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    raise TypeError(f"{value!r} has no form in JSON")
+
+
+def create_model(name: str, /, *, __base__: type[Record] = Record, __doc__: str | None = None, **fields: Any) -> Any:
+    """A class of records made while the program runs: each field a pair of annotation and default (`...`: none)."""
+    annotations = {field: pair[0] for field, pair in fields.items()}
+    defaults = {field: pair[1] for field, pair in fields.items() if pair[1] is not ...}
+    body = {"__annotations__": annotations, "__doc__": __doc__, "__module__": __base__.__module__, **defaults}
+    return type(name, (__base__,), body)
