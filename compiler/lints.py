@@ -283,16 +283,20 @@ def _kl_without_weight(scene: Scene) -> Iterator[Diagnostic]:
 
 
 def _unsourced(scene: Scene) -> Iterator[Diagnostic]:
-    """One line for all: numbers of a paper's spec that do not say where they come from."""
+    """One line for all: numbers of a paper's spec that do not say where they come from. Those of an overlay are no
+    claims about the paper."""
     experiment = scene.experiment
     if not experiment.cites:
         return
+    end = experiment.item.span.stop  # the spans of other files lie behind
     found = [
         f"{declared.kind}.{declared.label}.{path}"
         for group in experiment.components.values()
         for declared in group.values()
         for path, origin in declared.origins.items()
-        if origin.kind == "written" and _is_number(place_value(declared, path))
+        if origin.kind == "written"
+        and (origin.span is None or origin.span.start < end)
+        and _is_number(place_value(declared, path))
     ]
     found += [
         f"param.{name}"

@@ -165,6 +165,28 @@ class Patcher:
                     return
         self.body.append(item)
 
+    def _add_missing(self, item: tree.Item) -> None:
+        """`add.stage coldstart : sft { }`: a declaration, unless the experiment has one of that kind and component."""
+        head, names = item.head, item.head.path[1:]
+        if len(names) != 1 or names[0].value not in catalog() or head.type is None or item.body is None:
+            raise self.fail("RLC0207", "write `add.stage coldstart : sft { ... }`", head.span)
+        plain = dataclasses.replace(item, head=dataclasses.replace(head, path=names))
+        if not self._of(names[0].value, self._component_of(names[0], head.type.base)):
+            self._add(plain)
+
+    def _component_of(self, kind: tree.Name, node: tree.Expression | tree.Choices) -> str:
+        """The name of a component of that kind; RLC0111 where there is none."""
+        name = node.value if isinstance(node, tree.Name) else ""
+        known = catalog().get(kind.value, {})
+        if name not in known:
+            raise self.unknown(f"there is no {kind.value} component `{name}`", node.span, name, known)
+        return name
+
+    def _of(self, kind: str, name: str) -> list[int]:
+        """Where the declarations of a kind and component stand."""
+        places = [n for n, i in enumerate(self.body) if i.head.path[0].value == kind and i.head.labels]
+        return [n for n in places if (schema := self._schema(n)) is not None and name == schema.NAME]
+
     def _item(self, item: tree.Item) -> None:
         kind = item.head.path[0].value
         if kind == "patch":
@@ -173,10 +195,12 @@ class Patcher:
             self._remove(item)
         elif kind == "note":
             self._note(item)
+        elif kind == "add":
+            self._add_missing(item)
         elif kind in catalog() or kind in FORMULAS or kind in ("param", "mix"):
             self._add(item)  # a label that is taken is reported when it is resolved
         else:
-            known = ["patch", "remove", "note", "param", "mix", *catalog(), *FORMULAS]
+            known = ["patch", "add", "remove", "note", "param", "mix", *catalog(), *FORMULAS]
             near = near_name(kind, known)
             hint = (
                 f"did you mean `{near}`?" if near else "it holds `patch.path`, `remove = [path]`, `note`, declarations"
@@ -279,6 +303,12 @@ class Patcher:
         if not names:
             raise self.fail("RLC0111", "a patch names what it changes", head.span, "write `patch.stage.train.lr = ...`")
         kind = names[0].value
+        if kind == "each":
+            if len(names) < 3 or names[1].value not in catalog():
+                raise self.fail("RLC0111", "write `patch.each.env.tau_bench : shop { ... }`", head.span)
+            for place in self._of(names[1].value, self._component_of(names[1], names[2])):
+                self._declaration(item, place, names[3:])
+            return
         if kind in SETTINGS:
             if len(names) > 1 or item.value is None:
                 raise self.fail("RLC0207", f"`{kind}` takes a value: `patch.{kind} = ...`", head.span)

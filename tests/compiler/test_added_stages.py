@@ -1,4 +1,4 @@
-"""Where a stage stands that a variant or an overlay adds."""
+"""What fits specs that it has never seen: added stages, `add`, `patch.each`, the overlay for laptops."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rlspec.compiler.check import check
+from rlspec.compiler.check import Checked, check, check_whole
 from rlspec.dsl.parser import read
 
+SPECS = Path(__file__).parents[2] / "specs"
 SPEC = """rlspec = 1
 experiment bare {
   policy agent : tiny { width = 32  layers = 2 }
@@ -53,3 +54,52 @@ def test_an_added_stage_stands_where_it_makes_sense(tmp_path: Path, added: str, 
     with_overlay = check(read(path), overlays=[read(overlay)])
     assert with_overlay.plan is not None, with_overlay.errors
     assert [stage.label for stage in with_overlay.plan.stages] == order
+
+
+def overlaid(tmp_path: Path, patches: str, added: str = "") -> Checked:
+    spec, overlay = tmp_path / "spec.rlspec", tmp_path / "overlay.rlspec"
+    spec.write_text(SPEC.replace("ADDED", added or 'note = "as it is"'))
+    overlay.write_text(f"rlspec = 1\noverlay o {{ {patches} }}\n")
+    return check(read(spec), overlays=[read(overlay)])
+
+
+def test_each_declaration_of_a_component_is_patched_and_none_is_no_error(tmp_path: Path) -> None:
+    found = overlaid(tmp_path, "patch.each.stage.grpo { steps = 3steps }  patch.each.env.tau_bench : shop { }")
+    assert [s.fields["steps"] for s in found.plan.stages if s.name == "grpo"] == [3, 3]
+    one = overlaid(tmp_path, "patch.each.stage.grpo.kl.coefficient = 0.5")
+    assert {s.fields["kl"]["coefficient"] for s in one.plan.stages if s.name == "grpo"} == {0.5}
+
+
+def test_another_component_takes_the_place_of_each(tmp_path: Path) -> None:
+    found = overlaid(tmp_path, "patch.each.user.agenda : static { }")
+    assert (found.plan.users[0].name, found.plan.users[0].wiring["serves"]) == ("static", ["desk"])
+
+
+def test_add_leaves_what_is_there(tmp_path: Path) -> None:
+    there = overlaid(tmp_path, "add.stage held_out : evaluate { }  add.stage cold : sft { }")
+    assert [s.label for s in there.plan.stages] == ["cold", "exam", "train", "again"]
+
+
+@pytest.mark.parametrize(
+    ("patch", "code"),
+    [
+        ("patch.each.env = 3", "RLC0111"),
+        ("patch.each.env.tau_bunch : shop { }", "RLC0111"),
+        ("patch.each.thing.shop { }", "RLC0111"),
+        ("patch.each.stage.grpo.stepz = 3", "RLC0111"),
+        ("add.stage cold : stf { }", "RLC0111"),
+        ("add.stage cold = 3", "RLC0207"),
+        ("add cold : sft { }", "RLC0207"),
+    ],
+)
+def test_what_fits_no_spec_is_reported(tmp_path: Path, patch: str, code: str) -> None:
+    assert code in {d.code for d in overlaid(tmp_path, patch).diagnostics}
+
+
+@pytest.mark.parametrize("name", ["mt_grpo_irc", "tarl"])
+def test_the_laptop_overlay_fits_a_paper_s_spec_with_all_its_variants(name: str) -> None:
+    found = check_whole(read(SPECS / "papers" / f"{name}.rlspec"), overlays=[read(SPECS / "scale" / "laptop.rlspec")])
+    assert found.errors == []
+    assert found.plan.policy.name == "tiny"
+    assert found.plan.stages[0].name == "sft"
+    assert "RLC0901" not in {d.code for d in found.diagnostics}, "its numbers are no claims about the paper"
