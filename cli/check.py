@@ -28,6 +28,7 @@ BOM = b"\xef\xbb\xbf"
 @click.option("--format", "form", type=click.Choice(["text", "json", "sarif", "github"]), default="text",
               show_default=True, help="sarif: SARIF 2.1.0; github: workflow annotations.")  # fmt: skip
 @click.option("--fix", "fix", is_flag=True, help="Apply safe fixes to the files, then check again.")
+@click.option("--locked", is_flag=True, help="Also say whether each spec's lock holds.")
 def check(
     files: tuple[Path, ...],
     settings: tuple[str, ...],
@@ -35,6 +36,7 @@ def check(
     overlays: tuple[Path, ...],
     form: str,
     fix: bool,
+    locked: bool,
 ) -> None:
     """Say everything that is wrong with FILES and all their variants; status 2 when there is an error."""
     from rlspec.dsl.diagnostics import SpecError
@@ -45,6 +47,8 @@ def check(
         fixed = _fixed(path, composed) if fix else 0
         try:
             source, diagnostics = _checked(path, None, composed)
+            if locked and not any(d.severity == "error" for d in diagnostics):
+                diagnostics = [*diagnostics, *_unlocked(source)]
         except SpecError as error:
             source, diagnostics = None, list(error.diagnostics)
         found.append((source, diagnostics))
@@ -74,6 +78,18 @@ def _checked(path: Path, source: Source | None, composed: tuple[Any, ...]) -> tu
     else:
         found = front.check_whole(source, values, more)
     return found.source, found.diagnostics
+
+
+def _unlocked(source: Source) -> list[Diagnostic]:
+    """What is not as the spec's lock says."""
+    from rlspec.compiler.locks import verify
+    from rlspec.dsl.diagnostics import SpecError
+
+    try:
+        verify(source)
+    except SpecError as error:
+        return list(error.diagnostics)
+    return []
 
 
 # ------------------------------------------------------------------------------------------------------- printing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--out", type=click.Path(path_type=Path), help="Run directory  [default: runs/<name>-<digest>]")
 @click.option("--executor", type=click.Choice(["ray", "local"]), default="ray", show_default=True)
 @click.option("--resume", is_flag=True, help="Go on with the run in its directory.")
+@click.option("--locked", is_flag=True, help="Only if the spec's lock holds; with what is pinned in it.")
 def run(
     file: Path,
     settings: tuple[str, ...],
@@ -30,9 +32,10 @@ def run(
     out: Path | None,
     executor: str,
     resume: bool,
+    locked: bool,
 ) -> None:
     """Run FILE, a spec or a plan.json, and write everything into a run directory."""
-    plan, resolved = load_plan(file, settings, seed, variant, overlays)
+    plan, resolved = load_plan(file, settings, seed, variant, overlays, locked)
     from rlspec.runtime.launch import launch
 
     path = out or Path("runs") / plan.short
@@ -45,7 +48,7 @@ def run(
         report = launch(plan, resolved, path, executor, watcher, resume=resume, spec=file)
     except Interrupted:
         watcher.close()
-        click.echo(f"stopped; go on with: {again(file, settings, seed, out, executor, variant, overlays)}")
+        click.echo(f"stopped; go on with: {again(file, settings, seed, out, executor, variant, overlays, locked)}")
         raise click.exceptions.Exit(130) from None
     finally:
         watcher.close()
@@ -61,11 +64,13 @@ def again(
     executor: str,
     variant: str | None = None,
     overlays: tuple[Path, ...] = (),
+    locked: bool = False,
 ) -> str:
     """The command that goes on with this run."""
     words = ["rlc", "run", str(file), *(f"--set {s!r}" for s in settings)]
     words += [f"--variant {variant}"] * (variant is not None) + [option_of(o) for o in overlays]
     words += [f"--seed {seed}"] * (seed is not None) + [f"--out {out}"] * (out is not None)
+    words += ["--locked"] * locked
     return " ".join([*words, *([f"--executor {executor}"] if executor != "ray" else []), "--resume"])
 
 
@@ -75,6 +80,7 @@ def load_plan(
     seed: int | None,
     variant: str | None = None,
     overlays: tuple[Path, ...] = (),
+    locked: bool = False,
 ) -> tuple[Plan, str]:
     """The plan of a spec or of a plan's JSON, and the resolved spec's text.
 
@@ -84,8 +90,10 @@ def load_plan(
     if file.suffix == ".json":
         from rlspec.compiler.stored import read_plan
 
-        if settings or variant is not None or overlays:
-            raise click.UsageError("--set, --variant, --with and --patch work on a spec; a plan is already resolved")
+        if settings or variant is not None or overlays or locked:
+            raise click.UsageError(
+                "--set, --variant, --with, --patch and --locked work on a spec; a plan is already resolved"
+            )
         plan = read_plan(file)
         if seed is not None:
             plan = plan.model_copy(update={"seed": seed})
@@ -96,7 +104,14 @@ def load_plan(
     found = sound(file, settings, seed, variant, overlays)
     assert found.plan is not None
     assert found.experiment is not None
-    return found.plan, resolved_text(found.experiment, found.plan, found.composition.patches)
+    text = resolved_text(found.experiment, found.plan, found.composition.patches)
+    if not locked:
+        return found.plan, text
+    from rlspec.compiler.locks import pinned, pins_of, verify
+
+    pins = pins_of(verify(found.source))
+    told = "".join(f"# pinned: {name} = {json.dumps(pin.values)}\n" for name, pin in pins.items())
+    return pinned(found.plan, pins), told + text
 
 
 def summary(report: dict[str, Any]) -> str:

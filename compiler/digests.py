@@ -82,6 +82,11 @@ def syntax_digest(file: tree.File) -> str:
     return "a1:" + hashlib.sha256(canonical([_item(i) for i in file.items]).encode()).hexdigest()
 
 
+def item_digest(item: tree.Item) -> str:
+    """Of one item, as `syntax_digest`."""
+    return "a1:" + hashlib.sha256(canonical(_item(item)).encode()).hexdigest()
+
+
 def graph_digest(plan: Plan) -> str:
     """Of the lowered plan. Where roles run, and the texts that plans carry for readers, do not count."""
     body: dict[str, Any] = plan.model_dump(mode="json", exclude={"name", "title", "notes", *ESTIMATES})

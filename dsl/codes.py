@@ -101,6 +101,7 @@ CODES: dict[str, str] = {
     "RLC0710": "the machine lacks what the plan asks for",
     "RLC0711": "a file is no log of the kind that is imported",
     "RLC0712": "a secret is not set in the environment",
+    "RLC0713": "the lock is missing, or something is not as it was locked",
     # 08 claims and tests
     "RLC0801": "a claim does not add up",
     "RLC0802": "an expectation of a test does not hold",
