@@ -160,6 +160,13 @@ class Gym(_From):
             "docstrings in the task (as published); names and parameters alone, for the smallest models"
         ),
     ] = "signatures"
+    distilled: Annotated[
+        str,
+        Field(
+            description="a JSONL file of conversations, which a cold start imitates instead of the solutions' calls; "
+            "only those count that submit the right answer to a task of the training split"
+        ),
+    ] = ""
     step: Annotated[
         Literal["trial_then_overwrite"],
         Field(description="a step is tried in a forked child; the state is overwritten when that succeeds"),

@@ -39,6 +39,8 @@ from rlspec.runtime.worlds.protocol import Call, InfraFailure, Observation
 
 Sandbox = Literal["seccomp", "none"]
 _BUILTINS = sorted(BUILTINS)
+ERROR = "error : "
+UNKNOWN = f"{ERROR}unknown tool"
 GRACE = 10.0
 """Seconds beyond all deadlines after which a silent zygote is given up."""
 
@@ -357,7 +359,7 @@ class Host:
     def _step(self, live: _Live, call: Call) -> Observation:
         problem = self._mistake(live, call)
         if problem is not None:
-            return Observation(f"error : {problem}", "error")
+            return Observation(f"{ERROR}{problem}", "error")
         if call.name == SUBMIT:
             live.finished, live.submitted = True, call.arguments["answer"]
             return Observation("submitted", "ok", wrote=True, ends=True)
@@ -371,10 +373,10 @@ class Host:
         }
         result = self.jail.run(Job(live.design, 1, body, self.limits))
         if result.status != "ok":
-            return Observation(f"error : {result.text}", "error")
+            return Observation(f"{ERROR}{result.text}", "error")
         text, state = result.value.get("text"), result.value.get("state")
         if not isinstance(text, str) or not isinstance(state, str) or len(state) > self.limits.state:
-            return Observation("error : the call crashed", "error")
+            return Observation(f"{ERROR}the call crashed", "error")
         wrote = state != live.state
         live.state = state
         return Observation(text, "ok", wrote=wrote)
@@ -387,7 +389,7 @@ class Host:
         tool = live.design.submit if call.name == SUBMIT else None
         tool = tool or next((t.tool for t in live.design.tools if t.name == call.name), None)
         if tool is None:
-            return "unknown tool"
+            return UNKNOWN.removeprefix(ERROR)
         wanted = {p.name: p.type for p in tool.parameters}
         if missing := [name for name in wanted if name not in call.arguments]:
             return f"missing argument {missing[0]}"

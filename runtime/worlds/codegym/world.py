@@ -89,6 +89,13 @@ class GymWorld:
             raise Refusal("RLC0505", f"no environment is left; the families are: {known}", "name others in `families`")
         limits = Limits(wall=config.step_within, cpu=config.step_within, memory=config.memory_mib << 20)
         self._host = Host(jail_for(config.sandbox), limits)
+        by_name = {
+            name: Call(name, arguments)
+            for e in reversed(self.environments.values())
+            for name, arguments in e.rows[0].calls[:-1]
+        }
+        self.calls = [by_name[name] for name in sorted(by_name)]
+        """A call of every tool that there is."""
         self._rows: dict[str, list[tuple[str, int]]] = {split: [] for split in SPLITS}
         for environment in self.environments.values():
             for place, row in enumerate(environment.rows):
@@ -175,6 +182,10 @@ class GymWorld:
             if seen is not None:
                 dialogue.append(Message("tool", seen, status="ok"))
         return dialogue
+
+    def all_tasks(self, split: str) -> list[Task]:
+        """Every task of a split, once."""
+        return [self.task(split, number) for number in range(self.size(split))]
 
     def lexicon(self) -> list[list[Message]]:
         """A dialogue of every environment, for what the tasks are worded in."""
