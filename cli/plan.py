@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rlspec.cli.options import composing
+from rlspec.cli.options import Patch, composing
 
 if TYPE_CHECKING:
     from rlspec.compiler.costs.charges import Price
@@ -22,23 +22,29 @@ if TYPE_CHECKING:
 @composing
 @click.option("--prices", "table", type=click.Path(path_type=Path), metavar="FILE",
               help="Prices of models, JSON or a spec's `price` declarations; they win over the spec's.")  # fmt: skip
+@click.option("--typical", nargs=2, type=click.IntRange(min=1), metavar="TURNS TOKENS",
+              help="Work and calls of dialogues of this size instead of upper bounds.")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "json", "md"]), default="text", show_default=True)
 def plan(
     files: tuple[str, ...],
     settings: tuple[str, ...],
     variant: str | None,
-    overlays: tuple[Path, ...],
+    overlays: tuple[Path | Patch, ...],
     table: Path | None,
+    typical: tuple[int, int] | None,
     form: str,
 ) -> None:
     """Say what FILE costs and whether it fits: a spec (`x.rlspec#variant` too), a plan.json or a run's directory.
 
     Several FILES are put side by side. Status 2 when a declared memory is exceeded."""
     from rlspec.compiler.costs.charges import read_prices
+    from rlspec.compiler.costs.estimate import estimate
     from rlspec.compiler.costs.report import as_json, as_markdown, as_text
+    from rlspec.compiler.costs.workload import Typical
 
     prices: dict[str, Price] = read_prices(table) if table is not None else {}
-    found = [_estimate(name, settings, variant, overlays, prices) for name in files]
+    assumed = Typical(*typical) if typical else None
+    found = [estimate(_plan(name, settings, variant, overlays), prices, assumed) for name in files]
     if form == "json":
         bodies = [as_json(one) for one in found]
         click.echo(json.dumps(bodies[0] if len(bodies) == 1 else bodies, indent=1, ensure_ascii=False))
@@ -50,23 +56,15 @@ def plan(
         raise click.exceptions.Exit(2)
 
 
-def _estimate(
-    name: str, settings: tuple[str, ...], variant: str | None, overlays: tuple[Path, ...], prices: dict[str, Price]
-) -> Estimate:
-    from rlspec.compiler.costs.estimate import estimate
-
-    return estimate(_plan(name, settings, variant, overlays), prices)
-
-
-def _plan(name: str, settings: tuple[str, ...], variant: str | None, overlays: tuple[Path, ...]) -> Plan:
+def _plan(name: str, settings: tuple[str, ...], variant: str | None, overlays: tuple[Path | Patch, ...]) -> Plan:
     """The plan that a word of the command line names. What does not fit is the page's to say, not the check's.
 
     Raises:
         SpecError: there is no such file; or what is wrong with the spec or plan.
     """
+    from rlspec.cli.options import overlay
     from rlspec.cli.specs import pairs, placed
     from rlspec.compiler.check import check, settings_of
-    from rlspec.compiler.costs.fit import CODE
     from rlspec.compiler.stored import read_plan
     from rlspec.dsl.diagnostics import SpecError
     from rlspec.dsl.parser import read
@@ -76,10 +74,10 @@ def _plan(name: str, settings: tuple[str, ...], variant: str | None, overlays: t
         return read_plan(path / "plan.json" if path.is_dir() else path)
     place, _, behind = name.partition("#")
     found = check(
-        read(place), settings_of(pairs(settings)), None, behind or variant, [read(o) for o in overlays], fits=False
+        read(place), settings_of(pairs(settings)), None, behind or variant, [overlay(o) for o in overlays], fits=False
     )
     if found.plan is None:
-        raise SpecError([placed(d, found) for d in found.errors if d.code != CODE])
+        raise SpecError([placed(d, found) for d in found.errors])
     return found.plan
 
 

@@ -108,7 +108,7 @@ def _local(model: str) -> Architecture | None:
     """From config.json of a folder; None when there is none that can be read."""
     path = Path(model) / "config.json"
     try:
-        config = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
     if not isinstance(config, dict) or any(not isinstance(config.get(key), int) for key in _CONFIG.values()):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rlspec.compiler.costs.charges import Price, declared_prices, unpriced
 from rlspec.compiler.costs.fit import Memory, device_of, memory_of
-from rlspec.compiler.costs.workload import Calls, StageLoad, loads
+from rlspec.compiler.costs.workload import Calls, StageLoad, Typical, loads
 from rlspec.compiler.plan import Plan
 
 
@@ -51,6 +51,14 @@ class Estimate:
     unpriced: tuple[str, ...]
     memory: Memory | str
     hours: Hours | None
+    typical: Typical | None = None
+
+    @property
+    def how(self) -> str:
+        """What the figures of work, calls and hours are."""
+        if self.typical is None:
+            return "at most"
+        return f"with dialogues of {self.typical.turns} turns and {self.typical.tokens:,} tokens"
 
     def dollars(self, calls: Calls) -> float | None:
         """Dollars of one step's calls at most; None without a price."""
@@ -69,9 +77,12 @@ class Estimate:
         return sum(c.number * load.steps for load in self.loads for c in load.calls if c.kind == kind)
 
 
-def estimate(plan: Plan, prices: Mapping[str, Price] | None = None, read_files: bool = True) -> Estimate:
-    """Everything that can be said before the run; `prices` win over those of the plan."""
-    found = loads(plan)
+def estimate(
+    plan: Plan, prices: Mapping[str, Price] | None = None, typical: Typical | None = None, read_files: bool = True
+) -> Estimate:
+    """Everything that can be said before the run; `prices` win over those of the plan. With `typical` dialogues, work
+    and calls are those that they give, and no bounds; memory is always for the longest."""
+    found = loads(plan, typical)
     table = {**declared_prices(plan), **(prices or {})}
     return Estimate(
         plan=plan,
@@ -81,6 +92,7 @@ def estimate(plan: Plan, prices: Mapping[str, Price] | None = None, read_files: 
         unpriced=tuple(unpriced((c for load in found for c in load.calls), table)),
         memory=memory_of(plan, read_files),
         hours=_hours(plan, found),
+        typical=typical,
     )
 
 

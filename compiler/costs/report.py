@@ -81,10 +81,12 @@ def _work(found: Estimate) -> Section:
             label = load.stage if place == "a step" else ""
             rows.append((label, steps, place, *(count(n * times) if n else "-" for n in numbers)))
     notes = ["shown and sampled tokens are bounded apart; together they are at most `tokens`"]
+    if found.typical is not None:
+        notes = ["dialogues as assumed on the command line, not bounds; memory is still that of the longest"]
     kl = [load.stage for load in found.loads if load.passes]
     notes += [f"`{stage}`: the reference policy reads all tokens of the step once more" for stage in kl]
     columns = ("stage", "steps", "", "trajectories", "tokens", "sampled", "shown", "learned from")
-    return Section("work, at most", columns, tuple(rows), tuple(notes))
+    return Section(f"work, {found.how}", columns, tuple(rows), tuple(notes))
 
 
 def _calls(found: Estimate) -> Section:
@@ -116,7 +118,7 @@ def _calls(found: Estimate) -> Section:
         notes.append("expected: when every environment gets its share of the tasks; a step may draw more of one")
     columns = ("stage", "who", "model", "calls a step", "calls in all", "read a step", "written a step", "price a step",
                "price in all")  # fmt: skip
-    return Section("calls, at most", columns, tuple(rows), tuple(dict.fromkeys(notes)))
+    return Section(f"calls, {found.how}", columns, tuple(rows), tuple(dict.fromkeys(notes)))
 
 
 def _memory(found: Estimate) -> Iterator[Section]:
@@ -179,7 +181,7 @@ def _hours(found: Estimate) -> Section:
     wall = hours.total / hours.per_worker / len(found.plan.graph.bundles) if hours.per_worker else 0.0
     note = (f"{hours.total:,.1f} {hours.device}-hours at the declared rates, {wall:,.1f} hours on the clock with all "
             "workers busy; waiting for users, judges and tools is not in them")  # fmt: skip
-    return Section(f"{hours.device}-hours, at most", ("stage", "generating", "training"), tuple(rows), (note,))
+    return Section(f"{hours.device}-hours, {found.how}", ("stage", "generating", "training"), tuple(rows), (note,))
 
 
 # ------------------------------------------------------------------------------------------------------------ text
@@ -307,7 +309,7 @@ def side_by_side(found: Sequence[Estimate], names: Sequence[str]) -> Section:
     columns = [figures(estimate) for estimate in found]
     keys = dict.fromkeys(key for column in columns for key in column)
     rows = tuple((key, *(column.get(key, "-") for column in columns)) for key in keys)
-    return Section("at most", ("figure", *names), rows)
+    return Section(found[0].how, ("figure", *names), rows)
 
 
 def section_text(section: Section) -> str:

@@ -6,11 +6,10 @@ a mix from the environment that costs most. What is likely depends on the policy
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from rlspec.compiler.plan import BudgetPlan, ComponentPlan, Plan, SourcePlan, StagePlan
+from rlspec.compiler.plan import BudgetPlan, ComponentPlan, Plan, StagePlan
 
 OWN_PROMPT = 1024
 """Tokens of instructions that a simulated user or a judge reads beside the dialogue (an assumption; said with the
@@ -57,38 +56,131 @@ class StageLoad:
     calls: tuple[Calls, ...]
 
 
-def loads(plan: Plan) -> list[StageLoad]:
-    """Every stage of the plan, in its order."""
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """Dialogues of so many messages of the agent and so many tokens, where the bounds allow them: for an estimate of
+    what is likely, by somebody who has seen such dialogues."""
+
+    turns: int
+    tokens: int
+
+
+def loads(plan: Plan, typical: Typical | None = None) -> list[StageLoad]:
+    """Every stage of the plan, in its order: bounds, or what `typical` dialogues give."""
     budgets = {budget.stage: budget for budget in plan.budget}
-    return [_load(plan, stage, budgets[stage.label]) for stage in plan.stages if stage.label in budgets]
+    return [_Loader(plan, s, budgets[s.label], typical).load() for s in plan.stages if s.label in budgets]
 
 
-def _load(plan: Plan, stage: StagePlan, budget: BudgetPlan) -> StageLoad:
-    fields = stage.fields
-    context = context_of(plan)
-    message = int(fields.get("max_new_tokens", 0)) or _message(plan, stage)
-    generates = stage.name != "sft"
-    own = min(context, turns_of(plan) * message) if generates and message else context
-    sampled = own * budget.trajectories if generates else 0
-    learns = "lr" in fields
-    return StageLoad(
-        stage=stage.label,
-        name=stage.name,
-        steps=budget.steps * _runs(plan, stage),
-        trajectories=budget.trajectories,
-        tokens=context * budget.trajectories,
-        sampled=sampled,
-        shown=(context - 1) * budget.trajectories if generates else 0,
-        learned=(sampled if generates else context * budget.trajectories) if learns else 0,
-        passes=1 if learns and (fields.get("kl") or {}).get("coefficient", 0) > 0 else 0,
-        calls=tuple(_calls(plan, stage, budget, message or context)) if generates else (),
-    )
+class _Loader:
+    """The load of one stage."""
 
+    def __init__(self, plan: Plan, stage: StagePlan, budget: BudgetPlan, typical: Typical | None) -> None:
+        self.plan, self.stage, self.budget, self.typical = plan, stage, budget, typical
+        self.context = min(context_of(plan), typical.tokens) if typical is not None else context_of(plan)
+        self.message = int(stage.fields.get("max_new_tokens", 0)) or self._message_inside() or self.context
 
-def _message(plan: Plan, stage: StagePlan) -> int:
-    """Longest message of the agent in a stage that does not say: that of the stage that it rides on."""
-    inside = fields.get("within") if (fields := stage.fields) else None
-    return next((int(s.fields.get("max_new_tokens", 0)) for s in plan.stages if s.label == inside), 0)
+    def load(self) -> StageLoad:
+        fields, count = self.stage.fields, self.budget.trajectories
+        generates = self.stage.name != "sft"
+        longest = max((self.turns(env) for env in self.plan.envs), default=1)
+        sampled = min(self.context, longest * self.message) * count if generates else 0
+        learns = "lr" in fields
+        return StageLoad(
+            stage=self.stage.label,
+            name=self.stage.name,
+            steps=self.budget.steps * _runs(self.plan, self.stage),
+            trajectories=count,
+            tokens=self.context * count,
+            sampled=sampled,
+            shown=(self.context - 1) * count if generates else 0,
+            learned=(sampled if generates else self.context * count) if learns else 0,
+            passes=1 if learns and (fields.get("kl") or {}).get("coefficient", 0) > 0 else 0,
+            calls=tuple(self._calls()) if generates else (),
+        )
+
+    def turns(self, env: ComponentPlan) -> int:
+        """Messages of the agent in one dialogue at most; an environment without such a limit asks once."""
+        declared = int(env.fields.get("max_turns", 1) or 1)
+        return min(declared, self.typical.turns) if self.typical is not None else declared
+
+    def _message_inside(self) -> int:
+        """Longest message of the agent in a stage that does not say: that of the stage that it rides on."""
+        inside = self.stage.fields.get("within")
+        return next((int(s.fields.get("max_new_tokens", 0)) for s in self.plan.stages if s.label == inside), 0)
+
+    def _calls(self) -> Iterator[Calls]:
+        drawn = [source for source in self.plan.sources if source.share > 0]
+        for user in self.plan.users:
+            served = {s.env: s.share for s in drawn if s.user == user.label}
+            if served:
+                yield self._of_user(user, served)
+        for judge in self.plan.judges:
+            judged = {s.env: s.share for s in drawn if judge.label in s.judges}
+            if judged:  # whatever converses is judged, evaluations too
+                yield self._of_judge(judge, judged)
+        envs = {env.label: env for env in self.plan.envs}
+        with_tools = {s.env: self.turns(envs[s.env]) for s in drawn if "max_turns" in envs[s.env].fields}
+        if with_tools:
+            shares = {s.env: s.share for s in drawn if s.env in with_tools}
+            yield self._made("tools", "tools", with_tools, shares)
+
+    def _made(
+        self,
+        kind: str,
+        label: str,
+        per_env: Mapping[str, int],
+        shares: Mapping[str, float],
+        part: ComponentPlan | None = None,
+        reads: int = 0,
+        writes: int = 0,
+    ) -> Calls:
+        """Calls of all trajectories, from those of one by environment; tokens are those of one trajectory at most."""
+        count = self.budget.trajectories
+        model = str(part.fields.get("model", "")) if part is not None else ""
+        return Calls(
+            kind, label, model,
+            number=max(per_env.values()) * count,
+            expected=sum(shares[env] * number for env, number in per_env.items()) * count,
+            reads=reads * count if model else 0,
+            writes=writes * count if model else 0,
+            tries=1 + _retries(part) if part is not None else 1,
+        )  # fmt: skip
+
+    def _of_user(self, user: ComponentPlan, served: Mapping[str, float]) -> Calls:
+        """An opening, and a reply to every message of the agent that calls no tool: at most to all of them."""
+        limit = self._answer(user)
+        per_env = {env: 1 + self._replies(self.plan.labelled(env), user) for env in served}
+        most = max(per_env.values())
+        reads = sum(self._prefix(i, self.message + limit) for i in range(most))
+        return self._made("user", user.label, per_env, served, user, reads, most * limit)
+
+    def _replies(self, env: ComponentPlan, user: ComponentPlan) -> int:
+        if user.name == "static":
+            return 0
+        events = int(env.fields.get("max_events", 0) or 0)
+        return min(self.turns(env), events) if events else self.turns(env)
+
+    def _of_judge(self, judge: ComponentPlan, judged: Mapping[str, float]) -> Calls:
+        """One call for a whole trajectory, or one for every turn of it; tools and users stand in what it reads."""
+        limit = self._answer(judge)
+        live = judge.fields.get("when") == "during_rollout"
+        per_env = {env: self.turns(self.plan.labelled(env)) if live else 1 for env in judged}
+        most = max(per_env.values())
+        beside = sum(SEEN_BESIDE.get(part, 0) for part in judge.fields.get("sees", ()))
+        exchanges = range(1, most + 1) if live else (self.context,)
+        reads = sum(self._prefix(i, self.message + limit) + beside for i in exchanges)
+        return self._made("judge", judge.label, per_env, judged, judge, reads, most * limit)
+
+    def _answer(self, part: ComponentPlan) -> int:
+        """Tokens of an answer at most; in a typical dialogue no more than its tokens allow to each turn."""
+        limit = int(part.fields.get("max_new_tokens", REPLY))
+        if self.typical is not None and part.kind == "user":
+            return min(limit, max(1, self.typical.tokens // max(1, 2 * self.typical.turns)))
+        return limit
+
+    def _prefix(self, exchanges: int, exchange: int) -> int:
+        """Tokens that are read after so many exchanges of a dialogue that cannot outgrow its context."""
+        return OWN_PROMPT + min(self.context, exchanges * exchange)
 
 
 def _runs(plan: Plan, stage: StagePlan) -> int:
@@ -112,96 +204,6 @@ def context_of(plan: Plan) -> int:
     return min(policy, max(envs, default=policy)) if policy else max(envs, default=0)
 
 
-def turns_of(plan: Plan) -> int:
-    return max((_turns(env) for env in plan.envs), default=1)
-
-
-def _turns(env: ComponentPlan) -> int:
-    """Messages of the agent in one dialogue at most; an environment without such a limit asks once."""
-    return int(env.fields.get("max_turns", 1) or 1)
-
-
-def _calls(plan: Plan, stage: StagePlan, budget: BudgetPlan, message: int) -> Iterator[Calls]:
-    drawn = [source for source in plan.sources if source.share > 0]
-    context = context_of(plan)
-    for user in plan.users:
-        served = [s for s in drawn if s.user == user.label]
-        if served:
-            yield _of_user(plan, user, served, budget, context, message)
-    for judge in plan.judges:
-        judged = [s for s in drawn if judge.label in s.judges]
-        if judged:  # whatever converses is judged, evaluations too
-            yield _of_judge(plan, judge, judged, budget, context, message)
-    envs = {env.label: env for env in plan.envs}
-    with_tools = [s for s in drawn if "max_turns" in envs[s.env].fields]
-    if with_tools:
-        turns = [_turns(envs[s.env]) for s in with_tools]
-        share = sum(s.share * n for s, n in zip(with_tools, turns, strict=True))
-        yield Calls("tools", "tools", "", max(turns) * budget.trajectories, share * budget.trajectories)
-
-
-def _of_user(
-    plan: Plan, user: ComponentPlan, served: list[SourcePlan], budget: BudgetPlan, context: int, message: int
-) -> Calls:
-    """An opening, and a reply to every message of the agent that calls no tool: at most to all of them."""
-    model = str(user.fields.get("model", ""))
-    limit = int(user.fields.get("max_new_tokens", REPLY))
-    per_env = {s.env: 1 + _replies(plan.labelled(s.env), user) for s in served}
-    most = max(per_env.values())
-    reads = sum(_prefix(i, message + limit, context) for i in range(most)) if model else 0
-    count = budget.trajectories
-    return Calls(
-        "user", user.label, model,
-        number=most * count,
-        expected=sum(s.share * per_env[s.env] for s in served) * count,
-        reads=reads * count,
-        writes=most * limit * count if model else 0,
-        tries=1 + _retries(user),
-    )  # fmt: skip
-
-
-def _replies(env: ComponentPlan, user: ComponentPlan) -> int:
-    if user.name == "static":
-        return 0
-    events = int(env.fields.get("max_events", 0) or 0)
-    return min(_turns(env), events) if events else _turns(env)
-
-
-def _of_judge(
-    plan: Plan, judge: ComponentPlan, judged: list[SourcePlan], budget: BudgetPlan, context: int, message: int
-) -> Calls:
-    """One call for a whole trajectory, or one for every turn of it; tools and users stand in what it reads."""
-    model = str(judge.fields.get("model", ""))
-    limit = int(judge.fields.get("max_new_tokens", REPLY))
-    live = judge.fields.get("when") == "during_rollout"
-    per_env = {s.env: _turns(plan.labelled(s.env)) if live else 1 for s in judged}
-    most = max(per_env.values())
-    beside = sum(SEEN_BESIDE.get(part, 0) for part in judge.fields.get("sees", ()))
-    if live:
-        reads = sum(_prefix(i + 1, message + limit, context) + beside for i in range(most))
-    else:
-        reads = OWN_PROMPT + context + beside
-    count = budget.trajectories
-    return Calls(
-        "judge", judge.label, model,
-        number=most * count,
-        expected=sum(s.share * per_env[s.env] for s in judged) * count,
-        reads=reads * count if model else 0,
-        writes=most * limit * count if model else 0,
-        tries=1 + _retries(judge),
-    )  # fmt: skip
-
-
-def _prefix(exchanges: int, exchange: int, context: int) -> int:
-    """Tokens that are read after so many exchanges of a dialogue that cannot outgrow its context."""
-    return OWN_PROMPT + min(context, exchanges * exchange)
-
-
 def _retries(part: ComponentPlan) -> int:
     rules = part.wiring.get("on_failure", [])
     return next((int(rule["retry"][0]) for rule in rules if isinstance(rule, dict) and "retry" in rule), 0)
-
-
-def ceil_share(total: int, parts: int) -> int:
-    """The largest of `parts` nearly equal shares."""
-    return math.ceil(total / max(1, parts))

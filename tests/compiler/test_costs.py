@@ -17,7 +17,7 @@ from rlspec.compiler.costs.estimate import Estimate, estimate
 from rlspec.compiler.costs.fit import GIB, Memory, cures, memory_of
 from rlspec.compiler.costs.memory import PHASES, Worker, moments, peaks
 from rlspec.compiler.costs.published import PUBLISHED
-from rlspec.compiler.costs.workload import StageLoad
+from rlspec.compiler.costs.workload import StageLoad, Typical
 from rlspec.compiler.plan import ComponentPlan, Plan
 from rlspec.compiler.units import scale_between
 from rlspec.dsl.diagnostics import Source, SpecError
@@ -274,3 +274,16 @@ def test_hours_follow_from_declared_rates() -> None:
     sampled, tokens = 64 * 10 * 48 * 60, 64 * 4096 * 60
     assert hours.total == pytest.approx(sampled / 100 / 3600 + tokens / 1000 / 3600)
     assert hours.device == "GPU"
+
+
+def test_typical_dialogues_replace_bounds_and_never_exceed_them() -> None:
+    plan = plan_of(TARL.read_text())
+    bound = load_of(estimate(plan), "train")
+    typical = load_of(estimate(plan, typical=Typical(15, 8000)), "train")
+    assert typical.tokens == 512 * 8000
+    assert {c.kind: c.number for c in typical.calls} == {"user": 512 * 16, "judge": 512, "tools": 512 * 15}
+    beyond = load_of(estimate(plan, typical=Typical(10**6, 10**6)), "train")
+    assert [(c.number, c.reads) for c in beyond.calls if c.kind == "judge"] == [
+        (c.number, c.reads) for c in bound.calls if c.kind == "judge"
+    ]
+    assert beyond.tokens == bound.tokens
