@@ -25,6 +25,7 @@ class Value:
     members: tuple[str, Range] | None = None
     counts: str | None = None  # this value is `num(axis)`
     timed: Timed | None = None  # how its range follows the training step
+    unit: str = ""  # what it counts, where it says so; a product or quotient counts nothing that has a name
 
 
 class Builder:

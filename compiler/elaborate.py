@@ -7,15 +7,16 @@ values coarse; a normaliser keeps the level and must say, over a ragged axis, wh
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from rlspec.compiler import functions
+from rlspec.compiler import definitions, functions, units
 from rlspec.compiler.builder import Builder, Value
 from rlspec.compiler.levels import Level, finest
 from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.schedules import Timed, combined
-from rlspec.compiler.types import NUMERIC, Type, read_type, static_number
+from rlspec.compiler.scope import Failed, Scope
+from rlspec.compiler.types import NUMERIC, Type, static_number
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
@@ -26,30 +27,6 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow"}
 
 
-class Failed(Exception):
-    """This expression has been reported; whoever declared it goes on with the next one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table that a stage finds: its name ("calibrate.weight"), the choices that it has a value for, their range."""
-
-    name: str
-    choices: tuple[str, ...]
-    range: Range
-
-
-@dataclass(slots=True)
-class Scope:
-    """What names mean in an expression. `names` gives values, `definitions` the `def`s by dotted name, `member` the
-    measure `target.name` (or None), `table` the table of that name (or None)."""
-
-    names: Mapping[str, Value | Callable[[], Value]]
-    definitions: Mapping[str, tree.Item]
-    member: Callable[[str, str, tree.Span], Value | None]
-    table: Callable[[str, str, tree.Span], Table | None] = lambda *_: None
-
-
 @dataclass(slots=True)
 class Elaborator:
     """Elaborates expressions into one builder and reports into one list."""
@@ -58,7 +35,7 @@ class Elaborator:
     report: list[Diagnostic]
     clock: Callable[[], Value] | None = None  # the number of the training step
     horizon: float | None = None  # the number of the last one, where all training stages agree
-    _expanding: list[tuple[str, tree.Item]] = field(default_factory=list)
+    expanding: list[tuple[str, tree.Item]] = field(default_factory=list)  # definitions, the innermost last
 
     # ------------------------------------------------------------------------------------------------ reporting
 
@@ -85,7 +62,13 @@ class Elaborator:
             case tree.Number():
                 number = static_number(node)
                 assert number is not None
-                return self.constant(number, "int" if node.integral and node.unit not in ("%", "pp") else "real")
+                if node.unit and node.unit not in units.known():
+                    near = near_name(node.unit, units.known())
+                    hint = f"did you mean `{near}`?" if near else "e.g. agent_turns, tokens, steps, tasks, s, %"
+                    raise self.fail("RLC0305", f"unknown unit `{node.unit}`", node.span, hint)
+                ratio = node.unit in units.RATIOS
+                base = "int" if node.integral and not ratio else "real"
+                return replace(self.constant(number, base), unit="" if ratio else node.unit)
             case tree.Boolean():
                 return Value(self.builder.const(float(node.value)), "bool", Level.CONST, Range.of(float(node.value)))
             case tree.Name():
@@ -100,9 +83,10 @@ class Elaborator:
             case tree.Unary(op="-"):
                 inner = self.number(node.operand, scope)
                 if (known := self.builder.constant(inner.step)) is not None:
-                    return self.constant(-known, inner.base)
+                    return replace(self.constant(-known, inner.base), unit=inner.unit)
                 reach, timed = combined(lambda r: -r, [inner], True)
-                return Value(self.builder.apply("neg", inner.step), inner.base, inner.level, reach, timed=timed)
+                step = self.builder.apply("neg", inner.step)
+                return Value(step, inner.base, inner.level, reach, timed=timed, unit=inner.unit)
             case tree.Unary(op="not"):
                 inner = self.boolean(node.operand, scope)
                 return self._bool(self.builder.apply("not", inner.step), inner.level)
@@ -159,7 +143,7 @@ class Elaborator:
             case _:
                 table = None
         if table is None:
-            where = "inside a definition there is none: give it as an argument" if self._expanding else ""
+            where = "inside a definition there is none: give it as an argument" if self.expanding else ""
             raise self.fail("RLC0201", "only a table that a stage finds can be indexed", node.span, where)
         key = self.value(node.key, scope, table.choices)
         if key.choices != table.choices:
@@ -183,6 +167,7 @@ class Elaborator:
         left, right = self.number(node.left, scope), self.number(node.right, scope)
         known = self.builder.constant(left.step), self.builder.constant(right.step)
         base = "int" if left.base == right.base == "int" and node.op in "+-*" else "real"
+        unit = self.same_unit([left, right], node.span, "added") if node.op in "+-" else ""
         level = finest([left.level, right.level])
         if node.op == "/" and known[1] == 0:
             raise self.fail("RLC0401", "division by zero", node.right.span)
@@ -194,9 +179,17 @@ class Elaborator:
             }[node.op](*known)  # fmt: skip
             if isinstance(folded, complex):
                 raise self.fail("RLC0401", "a root of a negative number", node.span)
-            return self.constant(folded, base)
+            return replace(self.constant(folded, base), unit=unit)
         step = self.builder.apply(ARITHMETIC[node.op], left.step, right.step)
-        return Value(step, base, level, reach, members=self._scaled(node.op, left, right), timed=timed)
+        return Value(step, base, level, reach, members=self._scaled(node.op, left, right), timed=timed, unit=unit)
+
+    def same_unit(self, values: Iterable[Value], span: tree.Span, done: str) -> str:
+        """The unit of values that are added or compared; a number without one takes the others'."""
+        named = list(dict.fromkeys(v.unit for v in values if v.unit))
+        if len(named) > 1:
+            hint = "a turn here is a message of the agent" if {"turns", "agent_turns"} <= set(named) else ""
+            raise self.fail("RLC0305", f"{' and '.join(named)} cannot be {done}", span, hint)
+        return named[0] if named else ""
 
     @staticmethod
     def _reach(op: str, left: Value, right: Value) -> tuple[Range, Timed | None]:
@@ -226,6 +219,7 @@ class Elaborator:
         ordered = node.op not in ("==", "!=")
         if not same or (ordered and left.base not in NUMERIC):
             raise self.fail("RLC0201", f"{left.base} and {right.base} cannot be compared by `{node.op}`", node.span)
+        self.same_unit([left, right], node.span, "compared")
         known = self.builder.constant(left.step), self.builder.constant(right.step)
         if known[0] is not None and known[1] is not None:
             holds = float(_HOLDS[node.op](*known))
@@ -250,6 +244,7 @@ class Elaborator:
             other = self.value(item, scope, left.choices)
             if other.base != left.base and not (other.base in NUMERIC and left.base in NUMERIC):
                 raise self.fail("RLC0201", f"{left.base} cannot be equal to {other.base}", item.span)
+            self.same_unit([left, other], item.span, "compared")
             steps.append(self.builder.apply("eq", left.step, other.step))
         step = steps[0]
         for other_step in steps[1:]:
@@ -264,20 +259,21 @@ class Elaborator:
         if yes.base != no.base and not (yes.base in NUMERIC and no.base in NUMERIC):
             raise self.fail("RLC0201", f"the branches are {yes.base} and {no.base}", node.span)
         base = yes.base if yes.base == no.base else "real"
+        unit = self.same_unit([yes, no], node.span, "taken for each other")
         decided = self.builder.constant(condition.step)
         if decided is not None:
             return replace(yes if decided else no, base=base)
         step = self.builder.apply("select", condition.step, yes.step, no.step)
         level = finest([condition.level, yes.level, no.level])
         reach, timed = combined(Range.union, [yes, no], condition.timed is None)
-        return Value(step, base, level, reach, choices=yes.choices, timed=timed)
+        return Value(step, base, level, reach, choices=yes.choices, timed=timed, unit=unit)
 
     # ----------------------------------------------------------------------------------------------------- calls
 
     def _call(self, node: tree.Call, scope: Scope) -> Value:
         name = dotted(node.function)
-        if name is not None and name in scope.definitions and not self._own(name, scope.definitions[name]):
-            return self._expand(name, scope.definitions[name], node, scope)
+        if name is not None and name in scope.definitions and not definitions.own(self, name, scope.definitions[name]):
+            return definitions.expand(self, name, scope.definitions[name], node, scope)
         found = functions.FUNCTIONS.get(name or "")
         if found is None:
             known = [*functions.FUNCTIONS, *scope.definitions]
@@ -289,74 +285,6 @@ class Elaborator:
                 f"did you mean `{near}`?" if near else "",
             )
         return found(self, node, scope)
-
-    def _own(self, name: str, item: tree.Item) -> bool:
-        """Whether a function is meant inside of the definition that carries its name: `std.gae` is made of `gae`."""
-        return bool(self._expanding) and self._expanding[-1][1] is item and name in functions.FUNCTIONS
-
-    def _expand(self, name: str, item: tree.Item, node: tree.Call, scope: Scope) -> Value:
-        """A call of a `def`: its body over the arguments' values. No recursion, so expansion ends."""
-        if any(item is other for _, other in self._expanding):
-            circle = " -> ".join([*(n for n, _ in self._expanding), name])
-            raise self.fail("RLC0106", f"`{name}` is defined by itself", node.span, notes=[circle])
-        parameters = item.head.parameters or ()
-        given: dict[str, tree.Argument] = {}
-        for position, argument in enumerate(node.arguments):
-            if argument.over or argument.where:
-                raise self.fail("RLC0205", f"`{name}` takes plain arguments", argument.span)
-            if argument.name is None and position >= len(parameters):
-                raise self.fail("RLC0205", f"`{name}` takes {len(parameters)} arguments", argument.span)
-            key = argument.name.value if argument.name else parameters[position].name.value
-            if key not in {p.name.value for p in parameters}:
-                near = near_name(key, [p.name.value for p in parameters])
-                hint = f"did you mean `{near}`?" if near else ""
-                raise self.fail("RLC0205", f"`{name}` has no parameter `{key}`", argument.span, hint)
-            if key in given:
-                raise self.fail("RLC0205", f"`{key}` is given twice", argument.span)
-            given[key] = argument
-        names: dict[str, Value] = {}
-        definitions = _seen_from(name, scope.definitions)
-        for parameter in parameters:
-            written = parameter.name.value in given
-            expression = given[parameter.name.value].value if written else parameter.default
-            if expression is None:
-                raise self.fail("RLC0205", f"`{name}` needs `{parameter.name.value}`", node.span)
-            declared = read_type(parameter.type, self.report)
-            if declared is None:
-                raise Failed()
-            where = scope if written else Scope({}, definitions, lambda *_: None)
-            chosen = isinstance(expression, tree.Name) and expression.value in declared.choices
-            if declared.choices and not chosen and isinstance(expression, tree.Name) and expression.value not in where.names:
-                near = near_name(expression.value, declared.choices)
-                raise self.fail("RLC0202", f"`{parameter.name.value}` of `{name}` is one of "
-                                f"{', '.join(declared.choices)}, not `{expression.value}`", expression.span,
-                                f"did you mean `{near}`?" if near else "")  # fmt: skip
-            found = self.value(expression, where, declared.choices if chosen else ())
-            names[parameter.name.value] = self.conform(
-                found, declared, expression.span, f"argument `{parameter.name.value}` of {name}"
-            )
-        assert item.value is not None
-        self._expanding.append((name, item))
-        before = len(self.report)
-        try:
-            inner = Scope(names, definitions, lambda *_: None)
-            result = self.value(item.value, inner)
-        except Failed:
-            self._relocate(before, name, node.span)
-            raise
-        finally:
-            self._expanding.pop()
-        self._relocate(before, name, node.span)
-        declared = read_type(item.head.type, self.report) if item.head.type else None
-        return self.conform(result, declared, node.span, name) if declared else result
-
-    def _relocate(self, before: int, name: str, span: tree.Span) -> None:
-        """What is wrong inside a definition (often of another file) is shown at the call."""
-        for position in range(before, len(self.report)):
-            old = self.report[position]
-            self.report[position] = Diagnostic(
-                old.code, old.message, span, old.severity, old.label, (*old.notes, f"inside `{name}`")
-            )
 
     # ----------------------------------------------------------------------------------------------- conformance
 
@@ -408,16 +336,6 @@ class Elaborator:
                 right = [("-" if sign == "+" else "+", part) for sign, part in right]
             return left + right
         return [("+", node)]
-
-
-def _seen_from(name: str, definitions: Mapping[str, tree.Item]) -> Mapping[str, tree.Item]:
-    """The definitions that a definition sees: the standard library's and, of an imported one, only its own file's."""
-    prefix = name.rpartition(".")[0]
-    if not prefix:
-        return definitions
-    library = {k: v for k, v in definitions.items() if k.startswith("std.")}
-    local = {k.removeprefix(f"{prefix}."): v for k, v in definitions.items() if k.startswith(f"{prefix}.")}
-    return {**library, **local}
 
 
 def dotted(node: tree.Expression) -> str | None:

@@ -7,7 +7,7 @@ what is not said for them is as it is for their environment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rlspec.compiler.builder import Value
 from rlspec.compiler.catalog.stages import Grpo
@@ -21,7 +21,9 @@ from rlspec.compiler.measures import Inputs
 from rlspec.compiler.plan import SignalPlan, TermPlan
 from rlspec.compiler.program import Program
 from rlspec.compiler.ranges import Range
+from rlspec.compiler.static import Quantity
 from rlspec.compiler.types import NUMERIC
+from rlspec.compiler.units import RATIOS
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic, Severity
 from rlspec.dsl.printer import text_of
@@ -86,11 +88,9 @@ class EnvFormulas(Inputs):
     def scope(self) -> Scope:
         names = {f.name: (lambda f=f: self.named(f)) for f in self.formulas}
         for name, leaf in self.experiment.params.items():
-            if isinstance(leaf.value, bool):
-                continue
-            number = getattr(leaf.value, "value", None)
-            if isinstance(number, float | int):
-                names.setdefault(name, self.elaborator.constant(float(number)))  # type: ignore[arg-type]
+            if isinstance(leaf.value, Quantity):
+                unit = "" if leaf.value.unit in RATIOS else leaf.value.unit
+                names.setdefault(name, replace(self.elaborator.constant(leaf.value.value), unit=unit))  # type: ignore[arg-type]
         definitions = {**standard(), **self.experiment.definitions}
         return Scope(names, definitions, self.measure, self.table)
 

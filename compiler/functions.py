@@ -1,4 +1,5 @@
-"""The functions of the expression language: reducers, normalisers, scans and the scalar ones.
+"""The functions of the expression language: reducers, normalisers and the scalar ones; those that run along something
+are in `rlspec.compiler.along`.
 
 Each takes the elaborator, the call and the scope, checks the arguments, and adds its step. Advantage modes are not
 here: they are definitions in the language (`specs/std`).
@@ -11,87 +12,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rlspec.compiler.along import anneal, gae, scanning, top
+from rlspec.compiler.arguments import AXES, axes_of, contiguous, options_of, plain_of, subject_of
 from rlspec.compiler.builder import Value
 from rlspec.compiler.evaluator import exp, log
 from rlspec.compiler.levels import BY_LABEL, Level, finest
-from rlspec.compiler.program import SHAPES
 from rlspec.compiler.ranges import INF, Range, number_text
-from rlspec.compiler.schedules import combined, schedule
+from rlspec.compiler.schedules import combined
+from rlspec.compiler.scope import Scope
+from rlspec.compiler.units import COUNTED
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import near_name
 
 if TYPE_CHECKING:
-    from rlspec.compiler.elaborate import Elaborator, Scope
+    from rlspec.compiler.elaborate import Elaborator
 
     Function = Callable[[Elaborator, tree.Call, Scope], Value]
-
-AXES = {Level.GROUP: "group", Level.TRAJ: "traj", Level.TURN: "turn", Level.TOKEN: "token"}
-
-
-def _plain(e: Elaborator, node: tree.Call, scope: Scope, count: int, name: str) -> list[Value]:
-    """Exactly `count` plain arguments, all numbers."""
-    if len(node.arguments) != count or any(a.name or a.over or a.where for a in node.arguments):
-        raise e.fail("RLC0205", f"`{name}` takes {count} plain argument{'s' * (count != 1)}", node.span)
-    return [e.number(a.value, scope) for a in node.arguments]
-
-
-def _subject(node: tree.Call, name: str, e: Elaborator) -> tree.Argument:
-    """The argument that a reducer, normaliser or scan works on: the first, and the only unnamed one."""
-    unnamed = [a for a in node.arguments if a.name is None]
-    if len(unnamed) != 1 or node.arguments[0].name is not None:
-        raise e.fail("RLC0205", f"`{name}` takes one value `x over axis`, then named options", node.span)
-    return node.arguments[0]
-
-
-def _axes(e: Elaborator, argument: tree.Argument, name: str, value: Value) -> list[Level]:
-    """The axes of an `over`, coarse to fine, which must end at the value's level without a gap."""
-    if not argument.over:
-        raise e.fail(
-            "RLC0306",
-            f"`{name}` needs an axis",
-            argument.span,
-            f"write `{name}(... over {AXES.get(value.level, 'traj')})`",
-        )
-    found = []
-    for axis in argument.over:
-        level = BY_LABEL.get(axis.value)
-        if level is None or level not in AXES:
-            near = near_name(axis.value, AXES.values())
-            hint = f"did you mean `{near}`?" if near else "axes: " + ", ".join(AXES.values())
-            raise e.fail("RLC0302", f"unknown axis `{axis.value}`", axis.span, hint)
-        if level in found:
-            raise e.fail("RLC0302", f"axis `{axis.value}` twice", axis.span)
-        found.append(level)
-    return sorted(found)
-
-
-def _options(e: Elaborator, node: tree.Call, scope: Scope, allowed: dict[str, Any]) -> dict[str, Any]:
-    """Named options: constants, or names out of a tuple of choices. `allowed` gives defaults (or the choices)."""
-    out = {k: (v[0] if isinstance(v, tuple) else v) for k, v in allowed.items()}
-    for argument in node.arguments:
-        if argument.name is None:
-            continue
-        key = argument.name.value
-        if key not in allowed:
-            near = near_name(key, allowed)
-            raise e.fail(
-                "RLC0205",
-                f"unknown option `{key}`",
-                argument.name.span,
-                f"did you mean `{near}`?" if near else "",
-            )
-        choices = allowed[key]
-        if isinstance(choices, tuple):
-            if not isinstance(argument.value, tree.Name) or argument.value.value not in choices:
-                raise e.fail("RLC0202", f"`{key}` is one of {', '.join(choices)}", argument.value.span)
-            out[key] = argument.value.value
-            continue
-        constant = e.builder.constant(e.number(argument.value, scope).step)
-        if constant is None:
-            raise e.fail("RLC0206", f"`{key}` must be known before the run", argument.value.span)
-        out[key] = int(constant) if isinstance(choices, int) and constant == int(constant) else constant
-    return out
-
 
 # ------------------------------------------------------------------------------------------------------- reducers
 
@@ -99,17 +35,18 @@ def _options(e: Elaborator, node: tree.Call, scope: Scope, allowed: dict[str, An
 def _reducer(name: str) -> Function:
     def reduce(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
         if name in ("min", "max") and len(node.arguments) == 2 and not any(a.over for a in node.arguments):
-            left, right = _plain(e, node, scope, 2, name)
+            left, right = plain_of(e, node, scope, 2, name)
             step = e.builder.apply(f"{name}2", left.step, right.step)
             pick = min if name == "min" else max
             reach = Range(pick(left.range.low, right.range.low), pick(left.range.high, right.range.high))
-            return Value(step, "real", finest([left.level, right.level]), reach)
-        subject = _subject(node, name, e)
+            unit = e.same_unit([left, right], node.span, "compared")
+            return Value(step, "real", finest([left.level, right.level]), reach, unit=unit)
+        subject = subject_of(node, name, e)
         logical = name in ("any", "all", "count")
         value = e.boolean(subject.value, scope) if logical else e.number(subject.value, scope)
-        axes = _axes(e, subject, name, value)
-        _contiguous(e, axes, value, subject, name)
-        options = _options(e, node, scope, {"empty": 0.0} if name in ("mean", "min", "max", "first", "last") else {})
+        axes = axes_of(e, subject, name, value)
+        contiguous(e, axes, value, subject, name)
+        options = options_of(e, node, scope, {"empty": 0.0} if name in ("mean", "min", "max", "first", "last") else {})
         args = [value.step]
         inner = value.range
         if subject.where is not None:
@@ -129,6 +66,8 @@ def _reducer(name: str) -> Function:
         )
         filtered = subject.where is not None
         found = _reduced(name, step, axes, inner, empty, filtered, value.base)
+        if not logical:
+            found = replace(found, unit=value.unit)
         if value.timed is None or filtered or name not in ("mean", "first", "last"):
             return found
         reach, timed = combined(lambda r: _reduced(name, step, axes, r, empty, False, value.base).range, [value], True)
@@ -157,25 +96,6 @@ def _reduced(name: str, step: int, axes: list[Level], inner: Range, empty: float
             return Value(step, base, level, maybe_empty)
 
 
-def _contiguous(e: Elaborator, axes: list[Level], value: Value, subject: tree.Argument, name: str) -> None:
-    spans = subject.over[0].span.to(subject.over[-1].span)
-    if axes[-1] > value.level or value.level <= Level.STEP:
-        raise e.fail(
-            "RLC0303",
-            f"`{name}` over {AXES[axes[-1]]}, but the value varies only over {value.level.label}",
-            spans,
-        )
-    if axes[-1] < value.level:
-        raise e.fail(
-            "RLC0301",
-            f"`{name}` over {AXES[axes[-1]]} of a value that varies over {value.level.label}",
-            spans,
-            f"reduce over {value.level.label} first, or pool: over ({AXES[axes[-1]]}, {value.level.label})",
-        )
-    if axes != [Level(v) for v in range(axes[0], axes[-1] + 1)]:
-        raise e.fail("RLC0302", "pooled axes must be neighbours", spans, "e.g. over (traj, turn)")
-
-
 def narrowed(reach: Range, subject: tree.Expression, where: tree.Expression, e: Elaborator, scope: Scope) -> Range:
     """`x where x in {...}` leaves only the listed values."""
     same = isinstance(where, tree.Binary) and where.op in ("in", "==")
@@ -191,9 +111,9 @@ def narrowed(reach: Range, subject: tree.Expression, where: tree.Expression, e: 
 
 def _normaliser(name: str) -> Function:
     def normalise(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
-        subject = _subject(node, name, e)
+        subject = subject_of(node, name, e)
         value = e.number(subject.value, scope)
-        axes = _axes(e, subject, name, value)
+        axes = axes_of(e, subject, name, value)
         if subject.where is not None:
             raise e.fail("RLC0205", f"`{name}` takes no `where`", subject.where.span)
         aligned = subject.align is not None
@@ -209,7 +129,7 @@ def _normaliser(name: str) -> Function:
                 + ("; aligned: over traj align turn" if value.level is Level.TURN else ""),
             )
         if not aligned:
-            _contiguous(e, axes, value, subject, name)
+            contiguous(e, axes, value, subject, name)
         if value.range.constant and math.isfinite(value.range.low):
             e.warn("RLC0404", f"`{name}` of a constant is 0 everywhere", node.span)
         allowed: dict[str, Any] = {"singleton": ("zero", "raw"), "zero_variance": 0.0}
@@ -217,7 +137,7 @@ def _normaliser(name: str) -> Function:
             allowed |= {"ddof": 1, "epsilon": 1e-6}
         if aligned:
             allowed["missing"] = ("absent", "zero")
-        options = _options(e, node, scope, allowed)
+        options = options_of(e, node, scope, allowed)
         step = e.builder.apply(
             "normalise",
             value.step,
@@ -233,121 +153,11 @@ def _normaliser(name: str) -> Function:
     return normalise
 
 
-# ---------------------------------------------------------------------------------------------------------- scans
-
-
-def _scan(name: str) -> Function:
-    def scan(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
-        subject = _subject(node, name, e)
-        value = e.number(subject.value, scope)
-        axes = _axes(e, subject, name, value)
-        if len(axes) != 1 or axes[0] is not value.level or value.level < Level.TURN:
-            raise e.fail("RLC0302", f"`{name}` runs along the value's own axis, turn or token", subject.span)
-        discount = next((a for a in node.arguments if a.name and a.name.value == "discount"), None)
-        _options(e, node, scope, {"discount": 1.0})
-        factor = e.number(discount.value, scope) if discount else e.constant(1.0)
-        step = e.builder.apply("scan", value.step, factor.step, level=value.level, fn=name, axis=AXES[axes[0]])
-        low, high = (-INF if value.range.low < 0 else 0.0), (INF if value.range.high > 0 else 0.0)
-        return Value(step, "real", value.level, Range(low, high))
-
-    return scan
-
-
-def _gae(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
-    """Generalised advantage estimation (Schulman et al. 2016), over turn or token, to the end of the trajectory."""
-    subject = _subject(node, "gae", e)
-    reward = e.number(subject.value, scope)
-    named = {a.name.value: a.value for a in node.arguments if a.name}
-    if set(named) != {"value", "gamma", "lambda"}:
-        raise e.fail("RLC0205", "`gae` takes `r over axis, value = v, gamma = g, lambda = l`", node.span)
-    value, gamma, lam = (e.number(named[k], scope) for k in ("value", "gamma", "lambda"))
-    axes = _axes(e, subject, "gae", value)
-    if len(axes) != 1 or axes[0] is not value.level or value.level < Level.TURN or reward.level > value.level:
-        raise e.fail("RLC0302", "`gae` runs along the axis of `value`, turn or token", subject.span)
-    lifted = reward.step
-    if reward.level < value.level:
-        lifted = e.builder.apply("add", reward.step, e.builder.apply("mul", value.step, e.builder.const(0.0)))
-    step = e.builder.apply("gae", lifted, value.step, gamma.step, lam.step, level=value.level, axis=AXES[axes[0]])
-    return Value(step, "real", value.level, Range())
-
-
-# ---------------------------------------------------------------------------------------------------------- shares
-
-
-def _top(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
-    """`top(x over (group, traj, turn, token), share = 20%)`: whether a member is among the largest of its pool."""
-    if not node.arguments or node.arguments[0].name is not None:
-        raise e.fail("RLC0205", "`top` takes one value `x over axes`, then its share", node.span)
-    subject, rest = node.arguments[0], list(node.arguments[1:])
-    if len(rest) != 1 or rest[0].over or (rest[0].name is not None and rest[0].name.value != "share"):
-        raise e.fail("RLC0205", "`top` takes one share", node.span, "e.g. `share = 20%`")
-    value = e.number(subject.value, scope)
-    if not subject.over:
-        inner = [AXES[v] for v in AXES if v <= value.level]
-        pool = f"({', '.join(inner)})" if len(inner) > 1 else "".join(inner)
-        raise e.fail("RLC0306", "`top` needs its pool", subject.span, f"over the whole step: `over {pool}`")
-    axes = _axes(e, subject, "top", value)
-    if subject.where is not None or subject.align is not None:
-        raise e.fail("RLC0205", "`top` takes no `where` and no `align`", subject.span)
-    _contiguous(e, axes, value, subject, "top")
-    share = e.builder.constant(e.number(rest[0].value, scope).step)
-    if share is None:
-        raise e.fail("RLC0206", "the share of `top` must be known before the run", rest[0].span)
-    if not 0 < share <= 1:
-        raise e.fail("RLC0401", f"a share lies above 0 and up to 1, not at {number_text(share)}", rest[0].span)
-    if value.range.constant:
-        e.warn("RLC0404", "all of a constant are among its largest", node.span)
-    step = e.builder.apply("top", value.step, level=value.level, axes=[AXES[a] for a in axes], share=share)
-    return Value(step, "bool", value.level, Range.of(0.0, 1.0))
-
-
-# ------------------------------------------------------------------------------------------------------- schedules
-
-
-def _anneal(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
-    """`anneal(a, b, over = 100steps, shape = linear)`: a at step 0, b at step `over` and from then on."""
-    plain = [a for a in node.arguments if a.name is None and not a.over]
-    named = {a.name.value: a for a in node.arguments if a.name is not None}
-    if len(plain) != 2 or len(plain) + len(named) != len(node.arguments) or named.keys() - {"over", "shape"}:
-        raise e.fail("RLC0205", "`anneal` takes the first value, the last one, and perhaps `over` and `shape`",
-                     node.span, "e.g. `anneal(3, 2, over = 100steps)`")  # fmt: skip
-    ends = []
-    for argument in plain:
-        known = e.builder.constant(e.number(argument.value, scope).step)
-        if known is None:
-            raise e.fail("RLC0206", "the ends of a schedule must be known before the run", argument.span)
-        ends.append(known)
-    shape = "linear"
-    if "shape" in named:
-        word = named["shape"].value
-        if not isinstance(word, tree.Name) or word.value not in SHAPES:
-            raise e.fail("RLC0202", f"`shape` is one of {', '.join(SHAPES)}", named["shape"].span)
-        shape = word.value
-    over = e.horizon
-    if "over" in named:
-        over = e.builder.constant(e.number(named["over"].value, scope).step)
-        if over is None:
-            raise e.fail("RLC0206", "`over` must be known before the run", named["over"].span)
-    if over is None or e.clock is None:
-        raise e.fail("RLC0205", "`anneal` must say over how many steps", node.span, "add `over = 100steps`")
-    if over <= 0:
-        raise e.fail("RLC0401", "`over` is more than 0 steps", named["over"].span if "over" in named else node.span)
-    first, last = ends
-    if first == last:
-        e.warn("RLC0404", f"this schedule stays at {number_text(first)}", node.span)
-    reach, timed = schedule(first, last, over, shape)
-    step = e.builder.apply(
-        "anneal", e.clock().step, e.builder.const(first), e.builder.const(last),
-        over=over, shape=shape,
-    )  # fmt: skip
-    return Value(step, "real", Level.STEP, reach, timed=timed)
-
-
 # -------------------------------------------------------------------------------------------------------- scalars
 
 
 def _clip(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
-    value, low, high = _plain(e, node, scope, 3, "clip")
+    value, low, high = plain_of(e, node, scope, 3, "clip")
     least, most = e.builder.constant(low.step), e.builder.constant(high.step)
     if least is None or most is None or least > most:
         raise e.fail("RLC0206", "the bounds of `clip` are constants, low <= high", node.span)
@@ -358,8 +168,9 @@ def _clip(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
             node.span,
             [f"what it clips already lies in {value.range}"],
         )
+    unit = e.same_unit([value, low, high], node.span, "compared")
     step = e.builder.apply("clip", value.step, low.step, high.step)
-    return Value(step, "real", value.level, value.range.clipped(least, most))
+    return Value(step, "real", value.level, value.range.clipped(least, most), unit=unit)
 
 
 def _indicator(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
@@ -371,7 +182,7 @@ def _indicator(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
 
 def _scalar(name: str, reach: Callable[[Range], Range]) -> Function:
     def scalar(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
-        (value,) = _plain(e, node, scope, 1, name)
+        (value,) = plain_of(e, node, scope, 1, name)
         return Value(e.builder.apply(name, value.step), "real", value.level, reach(value.range))
 
     return scalar
@@ -391,7 +202,7 @@ def _axis_function(name: str) -> Function:
         own = level if name == "index" else Level(level - 1)
         step = e.builder.apply(name, level=own, axis=label)
         low = 0.0 if name == "index" else 1.0
-        return Value(step, "int", own, Range(low, INF), counts=label if name == "num" else None)
+        return Value(step, "int", own, Range(low, INF), counts=label if name == "num" else None, unit=COUNTED[label])
 
     return axis
 
@@ -430,12 +241,12 @@ PROVENANCE = ("reported", "assumed", "chosen")
 FUNCTIONS: dict[str, Function] = {
     **{name: _reducer(name) for name in ("sum", "mean", "min", "max", "any", "all", "count", "first", "last")},
     **{name: _normaliser(name) for name in ("zscore", "center", "rank")},
-    **{name: _scan(name) for name in ("suffix_sum", "prefix_sum")},
+    **{name: scanning(name) for name in ("suffix_sum", "prefix_sum")},
     **{name: _axis_function(name) for name in ("num", "index")},
     **dict.fromkeys(PROVENANCE, _sourced),
-    "gae": _gae,
-    "top": _top,
-    "anneal": _anneal,
+    "gae": gae,
+    "top": top,
+    "anneal": anneal,
     "clip": _clip,
     "indicator": _indicator,
     "by": _by,

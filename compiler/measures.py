@@ -13,11 +13,12 @@ from __future__ import annotations
 from functools import cache
 
 from rlspec.compiler.builder import Builder, Value
-from rlspec.compiler.elaborate import Elaborator, Table
+from rlspec.compiler.elaborate import Elaborator
 from rlspec.compiler.experiment import Declared, Experiment, Formula
 from rlspec.compiler.levels import Level
 from rlspec.compiler.plan import SignalPlan
 from rlspec.compiler.ranges import INF, Range
+from rlspec.compiler.scope import Table
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.dsl import parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, near_name

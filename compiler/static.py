@@ -137,6 +137,11 @@ def leaf(node: tree.Expression, params: Mapping[str, Leaf], report: list[Diagnos
         if isinstance(value, complex):
             raise fail("RLC0401", "a root of a negative number", node.span)
         unit = left.unit or right.unit
+        both = [u for u in (left.unit, right.unit) if u and u not in RATIOS]
+        if node.op == "*" and len(both) == 2:
+            raise fail("RLC0305", f"{both[0]} times {both[1]} is no unit that anything takes", node.span)
+        if node.op == "/" and len(both) == 2 and both[0] != both[1]:
+            raise fail("RLC0305", f"{both[0]} per {both[1]} is no unit that anything takes", node.span)
         if node.op == "/" and left.unit == right.unit:
             unit = ""
         return Quantity(value, unit, left.integral and right.integral and node.op in "+-*")
