@@ -85,9 +85,14 @@ class Range:
         return Range(min(corners), max(corners))
 
     def power(self, exponent: Range) -> Range:
-        """Base in [0, inf) only; anything else is unbounded."""
+        """Base in [0, inf), or an even whole exponent; anything else is unbounded."""
+        even = exponent.constant and exponent.low > 0 and exponent.low % 2 == 0
+        if self.low < 0 and even:
+            return Range(0.0 if self.high >= 0 else -self.high, max(-self.low, self.high)).power(exponent)
         if self.low < 0:
             return Range()
+        if even and self.high < INF:
+            return Range(self.low**exponent.low, self.high**exponent.low)
         if self.high <= 1 and exponent.low >= 0:
             return Range(0.0, 1.0)
         return Range(0.0, INF)

@@ -23,14 +23,16 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
     """Success, rewards with their terms, dead groups, lengths, how talks ended, and the means of all measures.
 
     `success` is the share whose env says `verified`; `dead_groups` the share of groups whose rewards are all equal
-    (no advantage comes from them); `failed` the share that the machinery lost, which counts nowhere else;
+    (no advantage comes from them); `failed` the share that the machinery lost, which counts nowhere else. What was
+    sampled again after a failure counts in `trajectories` and in its own source's figures only;
     `dead_turns` and `misaligned_turns` are those of `rlspec.runtime.turn_health`.
     """
     sound = [t for t in trajectories if t.failure is None]
+    first = [t for t in sound if plan.source_of(t.env, t.key).stage is None]
     out = {
         "trajectories": float(len(sound)),
         "failed": 1 - len(sound) / len(trajectories) if trajectories else 0.0,
-        "success": mean(float(t.measures.get(f"{t.env}.verified", 0)) for t in sound),
+        "success": mean(float(t.measures.get(f"{t.env}.verified", 0)) for t in first),
     }
     for source in plan.sources:
         prefix = "" if len(plan.sources) == 1 else f"{source.name}."
@@ -47,12 +49,13 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
             health = health_of(source, scored)
             if health is not None:
                 out |= {f"{prefix}dead_turns": health.dead, f"{prefix}misaligned_turns": health.misaligned}
-    out["turns"] = mean(float(t.ledger.turns) for t in sound)
-    out["tokens"] = mean(float(len(t.ledger)) for t in sound)
-    out["agent_tokens"] = mean(float(sum(s.stop - s.start for s in t.ledger.turn_slices())) for t in sound)
+    out["turns"] = mean(float(t.ledger.turns) for t in first)
+    out["tokens"] = mean(float(len(t.ledger)) for t in first)
+    out["agent_tokens"] = mean(float(sum(s.stop - s.start for s in t.ledger.turn_slices())) for t in first)
     for finish in FINISHES:
-        out[f"finish.{finish}"] = mean(float(t.finish == finish) for t in sound)
-    out |= _measures(sound)
+        out[f"finish.{finish}"] = mean(float(t.finish == finish) for t in first)
+    again = {source.stage for source in plan.sources}
+    out |= {n: v for n, v in _measures(first).items() if n.partition(".")[0] not in again}
     return out
 
 

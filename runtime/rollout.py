@@ -13,12 +13,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
+from rlspec.compiler.catalog.resampling import Feedback, Resample
 from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.engines.protocol import Engine, Sampled
 from rlspec.runtime.policies.chat import Piece, Renderer
 from rlspec.runtime.record.ledger import Ledger
 from rlspec.runtime.record.trajectory import Finish, Trajectory
+from rlspec.runtime.recovery import Start, play
 from rlspec.runtime.streams import derived_seed, stream
+from rlspec.runtime.worlds.diagnosis import diagnose
 from rlspec.runtime.worlds.protocol import (
     InfraFailure,
     Judge,
@@ -36,7 +41,8 @@ TASKS_KEPT = 512
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A conversation to be had. `key` names it and its random numbers; `group` is its group in the step."""
+    """A conversation to be had. `key` names it and its random numbers; `group` is its group in the step; `start` the
+    failed attempt that it goes on from, if it does."""
 
     key: str
     env: str
@@ -44,6 +50,7 @@ class Job:
     task: int
     group: int
     phrasing: str
+    start: Start | None = None
 
 
 @dataclass(slots=True)
@@ -56,6 +63,7 @@ class Desk:
     judges: dict[str, Judge]
     max_turns: int
     retries: dict[str, int]
+    resampled: dict[str, Feedback]
 
     @classmethod
     def of(cls, plan: Plan, source: SourcePlan) -> Desk:
@@ -68,7 +76,16 @@ class Desk:
             judges_of(plan, source),
             int(fields["max_turns"]),
             {label: _retries(plan.labelled(label).wiring.get("on_failure", [])) for label in source.judges},
+            {
+                stage.label: found.feedback
+                for stage in plan.stages
+                if isinstance(found := stage.component(), Resample) and (not found.on or source.env in found.on)
+            },
         )
+
+    def tools(self, task: Task) -> Sequence[dict[str, Any]]:
+        """The tools of a task: its own, or the world's."""
+        return self.world.tools if task.tools is None else task.tools
 
 
 def _retries(rules: Sequence[Any]) -> int:
@@ -87,6 +104,13 @@ class _Talk:
     user: UserSession | None
     ledger: Ledger = field(default_factory=Ledger)
     dialogue: list[Message] = field(default_factory=list)
+    unseen: frozenset[int] = frozenset()  # places of the dialogue that no judge is shown
+    earlier: int = 0  # turns of the agent that judges see and that are not this conversation's own
+
+    @property
+    def seen(self) -> list[Message]:
+        """The dialogue as judges see it."""
+        return [m for place, m in enumerate(self.dialogue) if place not in self.unseen]
 
 
 class Roller:
@@ -135,19 +159,50 @@ class Roller:
         task = self._task(job)
         talk = _Talk(job, desk, task, desk.world.reset(task), None)
         try:
-            first = task.instruction
-            if desk.users is not None:
-                talk.user = desk.users.open(task, stream(self.seed, "user", job.key), job.phrasing)
-                first = talk.user.first().text
+            pieces = self._opening(talk) if job.start is None else self._recovery(talk, job.start)
         except InfraFailure as failure:
             done[job.key] = self._end(talk, "failed", str(failure))
             return
-        talk.dialogue.append(Message("user", first))
         live[job.key] = talk
         uniforms = stream(self.seed, "sampling", job.key).random(self.context)
         self.engine.open(job.key, uniforms, derived_seed(self.seed, "sampling", job.key))
-        tools = desk.world.tools if task.tools is None else task.tools
-        self._show(talk, self.renderer.opening(desk.world.system, tools, first))
+        self._show(talk, pieces)
+
+    def _opening(self, talk: _Talk) -> list[Piece]:
+        """The user's first words, and what the agent is shown with them."""
+        job, desk, task = talk.job, talk.desk, talk.task
+        first = task.instruction
+        if desk.users is not None:
+            talk.user = desk.users.open(task, self._users_numbers(job.key), job.phrasing)
+            first = talk.user.first().text
+        talk.dialogue.append(Message("user", first))
+        return self.renderer.opening(desk.world.system, desk.tools(task), first)
+
+    def _recovery(self, talk: _Talk, start: Start) -> list[Piece]:
+        """A failed attempt and the feedback on it, and world and user where they were."""
+        job, desk, task = talk.job, talk.desk, talk.task
+        pieces = [Piece(kind, tokens) for kind, tokens in start.spans]
+        stopped = bool(pieces) and pieces[-1].tokens[-1] == self.renderer.stop_token
+        talk.dialogue.extend(start.dialogue)
+        if start.anew:
+            first = task.instruction
+            if desk.users is not None:
+                talk.user = desk.users.open(task, self._users_numbers(job.key), job.phrasing)
+                first = talk.user.first().text
+            said = f"{start.feedback} {first}".strip()
+            talk.unseen = frozenset(range(len(talk.dialogue)))
+            talk.dialogue.append(Message("user", said))
+            return [*pieces, self.renderer.user(said, stopped)]
+        talk.user = play(start, job.key, task, talk.session, desk.users, self._users_numbers, job.phrasing)
+        talk.unseen = start.unplayed
+        talk.earlier = sum(m.role == "agent" for m in talk.seen)
+        if start.feedback:
+            talk.dialogue.append(Message("tool", start.feedback, status="error"))
+            pieces.append(self.renderer.tool(start.feedback, stopped))
+        return pieces
+
+    def _users_numbers(self, key: str) -> np.random.Generator:
+        return stream(self.seed, "user", key)
 
     def _task(self, job: Job) -> Task:
         """The job's task; the rollouts of a group share it."""
@@ -184,7 +239,7 @@ class Roller:
             return ends
         if sampled.finish == "context_limit":
             return "context_limit"
-        if talk.ledger.turns >= talk.desk.max_turns:
+        if talk.earlier + talk.ledger.turns >= talk.desk.max_turns:
             return "turn_limit"
         piece = (
             self.renderer.tool(answer.text, stopped)
@@ -224,6 +279,7 @@ class Roller:
                     out.measures |= {f"{source.user}.{k}": v for k, v in talk.user.measure().items()}
                 for label, judge in talk.desk.judges.items():
                     out.measures |= {f"{label}.{k}": v for k, v in self._judge(talk, label, judge).items()}
+                out.measures |= self._diagnoses(talk)
         except InfraFailure as error:
             out.finish, out.failure = "failed", str(error)
         finally:
@@ -234,13 +290,26 @@ class Roller:
         for attempt in range(talk.desk.retries[label] + 1):
             rng = stream(self.seed, "judge", label, talk.job.key, attempt)
             try:
-                found = judge.measure(talk.task, talk.dialogue, rng)
+                found = judge.measure(talk.task, talk.seen, rng)
             except InfraFailure:
                 if attempt == talk.desk.retries[label]:
                     raise
                 continue
+            turns = talk.earlier + talk.ledger.turns
             for labels in found.values():
-                if isinstance(labels, list) and len(labels) != talk.ledger.turns:
-                    raise InfraFailure("judge", f"{len(labels)} labels for {talk.ledger.turns} turns")
-            return found
+                if isinstance(labels, list) and len(labels) != turns:
+                    raise InfraFailure("judge", f"{len(labels)} labels for {turns} turns")
+            return {name: v[talk.earlier :] if isinstance(v, list) else v for name, v in found.items()}
         raise AssertionError("a judge is asked at least once")
+
+    def _diagnoses(self, talk: _Talk) -> dict[str, Any]:
+        """What could be said about the attempt if it failed, for every stage that samples failures of its environment
+        again: the place of the first fault, its route, the feedback, how many values were kept out of it."""
+        out: dict[str, Any] = {}
+        for label, says in talk.desk.resampled.items():
+            kept = [place for place in range(len(talk.dialogue)) if place not in talk.unseen]
+            found = diagnose(talk.task, talk.desk.world.tools, talk.seen, says)
+            place = kept[found.place] if found.place < len(kept) else len(talk.dialogue)
+            out |= {f"{label}.fault": place, f"{label}.route": found.route}
+            out |= {f"{label}.feedback": found.text, f"{label}.leaks": found.leaks}
+        return out

@@ -25,6 +25,7 @@ from rlspec.runtime.evaluation import Evaluation
 from rlspec.runtime.graph.executor import Executor
 from rlspec.runtime.record.directory import RunDirectory
 from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.resampling import Failure, restored, stored
 from rlspec.runtime.rollout import Job
 from rlspec.runtime.schedule import Unit, schedule
 from rlspec.runtime.training import TrainingStage
@@ -92,6 +93,7 @@ class Run:
         self.units = schedule(plan)
         self.at = Position()
         self.clock = Clock()
+        self.failures: dict[str, list[Failure]] = {}  # what stages that sample failures again have stored, by stage
         self.tables: dict[str, list[float]] = {}  # what stages have found, by "stage.result"
         self.demonstrations: list[Any] = []  # handles, between making the policy and the cold start
         self._stop = False
@@ -118,6 +120,7 @@ class Run:
                 self.at = Position(**loaded.state["at"])
                 self._load_state(loaded.tensors, loaded.state["learner"])
                 self.bind(loaded.state.get("tables", {}))
+                self.failures = restored(loaded.state.get("failures", {}))
                 for difference in loaded.differences:
                     self.reporter.note(f"since the checkpoint: {difference}; numbers may differ in their last bits")
                 self.reporter.note(f"going on from {loaded.name}")
@@ -185,6 +188,7 @@ class Run:
                 },
                 "learner": notes,
                 "tables": self.tables,
+                "failures": stored(self.failures),
             }
             self.directory.save_checkpoint(name, tensors, state)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rlspec.compiler.catalog.resampling import Resample
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.runtime.evaluation import Evaluation
 from rlspec.runtime.graph.scorer_role import Scored
@@ -13,6 +14,7 @@ from rlspec.runtime.learning.loss import Denominators, kl_of_trajectory
 from rlspec.runtime.learning.rows import Row, live, parts, sampled, shards
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.resampling import Resampling
 from rlspec.runtime.rollout import Job
 from rlspec.runtime.schedule import evaluations_within
 from rlspec.runtime.streams import stream
@@ -30,12 +32,15 @@ class TrainingStage:
         found = next(s for s in run.plan.stages if s.label == label).component()
         assert isinstance(found, Grpo)
         self.stage = found
+        riding = [s for s in run.plan.stages if isinstance(c := s.component(), Resample) and c.within == label]
+        self.resamplings = [Resampling(run, s.label, label) for s in riding]
 
     def run(self) -> None:
         """All steps that are not done yet."""
         run, stage = self.run_, self.stage
         run.reporter.begin(self.label, stage.steps)
         if run.at.step == 0:
+            run.failures.clear()
             run.executor.get([run.executor.call(t, "begin_stage", self.label) for t in run.trainers])
             run.sync_weights()
         while run.at.step < stage.steps:
@@ -53,8 +58,11 @@ class TrainingStage:
 
     def _step(self, step: int) -> dict[str, Any]:
         run = self.run_
+        jobs = self.jobs(step)
+        for resampling in self.resamplings:
+            jobs += resampling.jobs(step, first=1 + max(job.group for job in jobs))
         with run.clock.phase("rollout"):
-            shares = run.rollout(self.jobs(step), self.stage.temperature, self.stage.max_new_tokens)
+            shares = run.rollout(jobs, self.stage.temperature, self.stage.max_new_tokens)
         if self.stage.kl.coefficient > 0 and self.stage.kl.place == "reward":
             shares = self._with_kl(shares)
         read = {s.measure for source in run.plan.sources for s in source.signals}
@@ -77,9 +85,13 @@ class TrainingStage:
                 f"{len(failed)} of {len(trajectories)} trajectories of step {step} failed: {reasons}",
                 "cure the cause and go on with --resume",
             )
+        again: dict[str, float] = {}
+        for resampling in self.resamplings:
+            resampling.take(step, jobs, trajectories)
+            again |= resampling.metrics(trajectories)
         update = self._update(scored.rows)
         run.sync_weights()
-        return {"stage": self.label, "step": step, **scored.metrics, **update}
+        return {"stage": self.label, "step": step, **scored.metrics, **again, **update}
 
     def jobs(self, step: int) -> list[Job]:
         """The step's conversations: fresh tasks of the training split, each a group of its own."""

@@ -46,7 +46,6 @@ class Resample(Stage):
 
     NAME: ClassVar[str] = "resample"
     RIDES: ClassVar[bool] = True
-    RUNS: ClassVar[bool] = False
 
     within: Annotated[str, Ref("stage"), Field(description="the training stage that it rides on")]
     failed: Annotated[

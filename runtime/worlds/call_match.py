@@ -8,7 +8,8 @@ the share of the agent's entries that gold has, recall the share of gold's that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,10 +34,14 @@ class Schemas:
 
 
 class CallMatchJudge:
-    """Measures by `config`. `tools` are the world's, for tasks that bring none of their own."""
+    """Measures by `config`. `tools` gives the world's, for tasks that bring none of their own."""
 
-    def __init__(self, config: CallMatch, tools: Sequence[Mapping[str, Any]]) -> None:
-        self.config, self._schemas = config, Schemas(tools)
+    def __init__(self, config: CallMatch, tools: Callable[[], Sequence[Mapping[str, Any]]]) -> None:
+        self.config, self._tools = config, tools
+
+    @cached_property
+    def _schemas(self) -> Schemas:
+        return Schemas(self._tools())
 
     def measure(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> dict[str, Any]:
         """The four measures of one trajectory. Draws nothing from `rng`."""

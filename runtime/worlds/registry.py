@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlspec.compiler.catalog.base import Component
+from rlspec.compiler.catalog.calls import CallMatch
 from rlspec.compiler.catalog.codegym import Gym, Synthesis
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
 from rlspec.compiler.catalog.tiers import Tiers
@@ -15,6 +16,7 @@ from rlspec.runtime.record.cache import cache_directory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.secrets import present
 from rlspec.runtime.worlds import shop
+from rlspec.runtime.worlds.call_match import CallMatchJudge
 from rlspec.runtime.worlds.codegym import store as environments
 from rlspec.runtime.worlds.codegym.world import GymWorld
 from rlspec.runtime.worlds.protocol import Judge, Users, World
@@ -98,6 +100,8 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
             out[label] = _plugged(component, plan)
         elif isinstance(component, Tiers):
             out[label] = TierJudge(component)
+        elif isinstance(component, CallMatch):
+            out[label] = CallMatchJudge(component, lambda: world_of(plan, source).tools)
         elif isinstance(component, OracleJudge) and isinstance(world, Shop):
             out[label] = shop.make_judge(component)
         else:

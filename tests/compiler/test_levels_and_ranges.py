@@ -38,6 +38,14 @@ def test_arithmetic_of_ranges_contains_the_arithmetic_of_their_members(
         assert quotient.low - 1e-6 <= x / y <= quotient.high + 1e-6
 
 
+@given(ranges_with_member(), st.sampled_from([2.0, 4.0]))
+def test_an_even_power_contains_those_of_its_members(ranged: tuple[Range, float], exponent: float) -> None:
+    reach, value = ranged
+    power = reach.power(Range.of(exponent))
+    assert power.low - 1e-6 <= value**exponent <= power.high + 1e-6
+    assert power.low >= 0.0
+
+
 def test_finite_sets_stay_sets() -> None:
     assert (Range.of(0, 1) * Range.of(10)).values == {0, 10}
     assert str(Range.of(0, 1) - Range.of(1)) == "{-1, 0}"

@@ -101,7 +101,7 @@ def test_a_value_said_to_the_letter_is_always_found(value: str, before: str, aft
 
 
 def measured(dialogue: list[Message], counted: str = "all") -> dict[str, object]:
-    judge = CallMatchJudge(CallMatch.model_validate({"counted": counted}), TOOLS)
+    judge = CallMatchJudge(CallMatch.model_validate({"counted": counted}), lambda: TOOLS)
     return judge.measure(TASK, dialogue, np.random.default_rng(0))
 
 
