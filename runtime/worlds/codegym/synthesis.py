@@ -32,6 +32,8 @@ from rlspec.runtime.worlds.codegym.problems import Configuration, Problem
 from rlspec.runtime.worlds.codegym.toolschema import BadTool, fits
 from rlspec.runtime.worlds.codegym.yields import Count, Made
 
+MOST_CALLS = 4_096
+"""Calls after which a solution is stopped; how many a task may have is for the filter to say."""
 SEARCH_BUDGET = 4_000
 """Calls of one search."""
 
@@ -281,13 +283,13 @@ class _Synthesiser:
             return None
 
     def _solutions(self, drafts: list[Draft]) -> list[list[Result]]:
-        within, most = self.settings.limits.solve_within, self.settings.admit.solution_calls[1]
+        within = self.settings.limits.solve_within
         searching = self.settings.solver == "search"
         items = [
             [
-                {"state": first_state(d.design, c.input), "most": most, "target": r, "budget": SEARCH_BUDGET}
+                {"state": first_state(d.design, c.input), "most": MOST_CALLS, "target": r, "budget": SEARCH_BUDGET}
                 if searching
-                else {"state": first_state(d.design, c.input), "most": most}
+                else {"state": first_state(d.design, c.input), "most": MOST_CALLS}
                 for c, r in zip(d.configurations, d.references, strict=True)
             ]
             for d in drafts
