@@ -24,6 +24,7 @@ COMMANDS = {
     "lsp": ("rlspec.cli.lsp", "Serve the language to an editor, over standard input and output."),
     "diff": ("rlspec.cli.diff", "Say how one experiment differs from another."),
     "compare": ("rlspec.cli.compare", "Put experiments side by side, by role."),
+    "fix": ("rlspec.cli.fix", "Bring specs of older editions to the present one."),
     "lock": ("rlspec.cli.lock", "Write down what a spec stands on: files, library, plugins, data."),
     "freeze": ("rlspec.cli.freeze", "Pin in the lock what a stage of a run has found."),
     "merge": ("rlspec.cli.merge", "Merge two versions of a spec that come from one; git's merge driver too."),

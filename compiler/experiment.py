@@ -124,7 +124,9 @@ def resolve(
     edition = next((i for i in file.items if i.head.path[0].value == "rlspec"), None)
     if edition is None or not (isinstance(edition.value, tree.Number) and edition.value.value == 1):
         span = edition.span if edition else tree.Span(0, 0)
-        report.append(Diagnostic("RLC0009", "the file must say its edition", span, label="write `rlspec = 1`"))
+        older = edition is not None and isinstance(edition.value, tree.Number) and edition.value.value == 0
+        label = "`rlc fix` brings the file to edition 1" if older else "write `rlspec = 1`"
+        report.append(Diagnostic("RLC0009", "the file must say its edition", span, label=label))
     if len(found) != 1:
         count = "no experiment" if not found else f"{len(found)} experiments"
         span = found[1].head.span if found else tree.Span(0, 0)
