@@ -148,7 +148,7 @@ def _no_baseline(scored: Scored) -> Iterator[Diagnostic]:
 
 def _judged_alone(scored: Scored) -> Iterator[Diagnostic]:
     read = scored.read(scored.reached(scored.source.advantage))
-    judges = scored.experiment.of("judge")
+    judges = {n for n, d in scored.experiment.of("judge").items() if not getattr(d.schema, "BY_RULE", False)}
     if read and all(m.partition(".")[0] in judges for m in read):
         yield Diagnostic("RLC0528", "only a judge decides: nothing that the environment verifies reaches the advantage",
                          scored.reward, "warning", "add the outcome, e.g. `env.verified`")  # fmt: skip
