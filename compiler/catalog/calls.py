@@ -22,15 +22,17 @@ class CallMatch(Component):
 
     `format` is 0 when a call could not be parsed, named no tool, or broke its tool's schema. `same_number` is 1 when as
     many calls were made as the gold calls are, `argument_f1` the F1 of (tool, argument, value) of all calls against
-    all gold calls, as multisets; 1 where neither has any."""
+    all gold calls, as multisets; 1 where neither has any. `calls` and `gold_calls` are how many there are."""
 
     KIND: ClassVar[str] = "judge"
     NAME: ClassVar[str] = "call_match"
+    BY_RULE: ClassVar[bool] = True
     MEASURES: ClassVar[dict[str, str]] = {
         "format": "int@traj in {0, 1}",
         "same_number": "int@traj in {0, 1}",
         "argument_f1": "real@traj in [0, 1]",
         "calls": "int@traj in [0, 100_000]",
+        "gold_calls": "int@traj in [0, 100_000]",
     }
 
     counted: Annotated[

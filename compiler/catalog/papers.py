@@ -40,6 +40,29 @@ class TauBench(Component):
     reward_truncated: Annotated[bool, Field(description="whether a dialogue that was cut off is verified too")] = False
 
 
+class Bfcl(Component):
+    """BFCL v4 multi-turn: the user's turns are written down, state and results are checked after each of them."""
+
+    KIND: ClassVar[str] = "env"
+    NAME: ClassVar[str] = "bfcl"
+    RUNS: ClassVar[bool] = False
+    MEASURES: ClassVar[dict[str, str]] = {"verified": "int@traj in {0, 1}"}
+    categories: Annotated[
+        tuple[Literal["base", "miss_func", "miss_param", "long_context"], ...],
+        Field(min_length=1, description="which of its four sets of 200 entries"),
+    ] = ("base", "miss_func", "miss_param", "long_context")
+    tasks: Annotated[int, Unit("tasks"), Field(ge=1, description="how many entries are trained on")] = 800
+    max_turns: Annotated[int, Unit("agent_turns"), Field(ge=1, description="messages of the agent before the cut")] = 100
+    steps_per_turn: Annotated[
+        int, Unit("agent_turns"), Field(ge=1, description="messages of the agent within one turn of the user")
+    ] = 20
+    context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one dialogue at most")] = 32_768
+    abstain: Annotated[
+        Literal["strict", "upstream"],
+        Field(description="strict: a call where gold has none is wrong; upstream: such turns are not checked"),
+    ] = "upstream"
+
+
 class VerifiedAnswers(Component):
     """Questions with one checkable answer each (mathematics)."""
 
@@ -85,6 +108,14 @@ class RecordedUser(Component):
     at_the_end: Annotated[
         Literal["leave", "repeat"], Field(description="after the last recorded message: leave, or say it again")
     ] = "leave"
+
+
+class WrittenUser(Component):
+    """A benchmark's own user: its messages are written down in the task, one after another, whatever the agent says."""
+
+    KIND: ClassVar[str] = "user"
+    NAME: ClassVar[str] = "written"
+    RUNS: ClassVar[bool] = False
 
 
 class ScriptedUser(Component):

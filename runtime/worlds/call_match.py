@@ -44,7 +44,7 @@ class CallMatchJudge:
         return Schemas(self._tools())
 
     def measure(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> dict[str, Any]:
-        """The four measures of one trajectory. Draws nothing from `rng`."""
+        """The measures of one trajectory. Draws nothing from `rng`."""
         schemas = self._schemas if task.tools is None else Schemas(task.tools)
         spoken = [m for m in dialogue if m.role == "agent"]
         sound = all(m.malformed is None and (m.call is None or schemas.accept(m.call)) for m in spoken)
@@ -58,6 +58,7 @@ class CallMatchJudge:
             "same_number": int(len(calls) == len(task.gold)),
             "argument_f1": f1(self._entries(calls), self._entries(task.gold)),
             "calls": len(calls),
+            "gold_calls": len(task.gold),
         }
 
     def _entries(self, calls: Iterable[Call]) -> Counter[tuple[str, Form]]:

@@ -106,7 +106,7 @@ def measured(dialogue: list[Message], counted: str = "all") -> dict[str, object]
 
 
 def test_calls_are_counted_and_their_arguments_compared() -> None:
-    assert measured(said(*GOLD)) == {"format": 1, "same_number": 1, "argument_f1": 1.0, "calls": 2}
+    assert measured(said(*GOLD)) == {"format": 1, "same_number": 1, "argument_f1": 1.0, "calls": 2, "gold_calls": 2}
     half = measured(said(Call("exchange", {"order": "W17", "item": "blue lamp", "count": 3})))
     assert half["same_number"] == 0
     assert half["argument_f1"] == pytest.approx(2 * 2 / (3 + 4))  # two of three right, two of four found
