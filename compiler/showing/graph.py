@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rlspec.compiler.plan import Plan, SourcePlan
+from rlspec.compiler.showing.maths import bare_text
 
 View = Literal["roles", "stages", "formulas"]
 VIEWS: tuple[View, ...] = ("roles", "stages", "formulas")
@@ -161,7 +162,8 @@ def _uses(source: SourcePlan, outputs: list[str]) -> dict[str, list[str]]:
             places.setdefault(step.args[0], name)
     found: dict[str, list[str]] = {}
     for name in outputs:
-        stack, seen, used = [program.outputs[name]], set(), {}
+        stack, seen = [program.outputs[name]], set()
+        used: dict[str, None] = {}
         while stack:
             at = stack.pop()
             if at in seen:
@@ -214,11 +216,16 @@ def _formulas(plan: Plan, graph: Graph) -> None:
         for signal in source.signals:
             graph.add(f"{prefix}{signal.name}", "signal", f"{signal.name}{on}", f"= {signal.measure} @{signal.level}")
         for name, text in terms.items():
-            graph.add(f"{prefix}{name}", "term", text)
+            graph.add(f"{prefix}{name}", "term", _term(text))
         for name, kind in kinds.items():
-            lines = (f"{kind} {name}{on}", f"= {source.formulas[name]}", source.ranges.get(name, ""))
+            lines = (f"{kind} {name}{on}", f"= {bare_text(source.formulas[name])}", source.ranges.get(name, ""))
             graph.add(f"{prefix}{name}", kind, *lines)
         uses = _uses(source, [*terms, *kinds])
         for name, used in uses.items():
             for other in used:
                 graph.link(f"{prefix}{other}", f"{prefix}{name}")
+
+
+def _term(text: str) -> str:
+    sign, blank, rest = text.partition(" ") if text.startswith("- ") else ("", "", text)
+    return f"{sign}{blank}{bare_text(rest)}"

@@ -10,8 +10,8 @@ as a function of its arguments.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeAlias
 
 from rlspec.compiler.elaborate import dotted
 from rlspec.compiler.functions import PROVENANCE
@@ -145,7 +145,8 @@ def maths_of_text(text: str) -> Maths | None:
 def defined(name: str, node: tree.Expression) -> Maths:
     """`name = expression`; a long sum has a line for each term."""
     left = Row((symbol(name), Sign("=")))
-    return Row((left, maths_of(node))) if len(text_of(node)) <= LONG else Lines(left, tuple(_terms(node)))
+    terms = _terms(node) if len(text_of(node)) > LONG else []
+    return Lines(left, tuple(terms)) if len(terms) > 1 else Row((left, maths_of(node)))
 
 
 def _terms(node: tree.Expression) -> list[Maths]:
@@ -333,5 +334,22 @@ def _arguments(node: tree.Call, over: bool = True) -> Maths:
 
 
 def source_of(node: tree.Expression) -> str:
-    """The formula as the language writes it, for readers of the page who cannot see."""
-    return text_of(node)
+    """The formula as the language writes it, for readers of the page who cannot see. Where its numbers come from is
+    told elsewhere."""
+    return text_of(_unsourced(node))
+
+
+def bare_text(text: str) -> str:
+    """A formula's text without the provenance of its numbers; a text that is no expression stays as it is."""
+    node, report = parser.parse_expression(Source("formula", text))
+    return text if node is None or report else source_of(node)
+
+
+def _unsourced(node: Any) -> Any:
+    if isinstance(node, tuple):
+        return tuple(map(_unsourced, node))
+    if not is_dataclass(node) or isinstance(node, type | tree.Span):
+        return node
+    if isinstance(node, tree.Call) and dotted(node.function) in PROVENANCE and node.arguments:
+        return _unsourced(node.arguments[0].value)
+    return replace(node, **{f.name: _unsourced(getattr(node, f.name)) for f in fields(node)})

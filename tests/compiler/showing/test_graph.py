@@ -141,6 +141,11 @@ def test_all_three_forms_are_well_formed(graph: Graph) -> None:
     root = ElementTree.fromstring(svg(graph))
     assert len(root.findall(f"{SVG}rect")) == len(graph.nodes)
     assert len([p for p in root.findall(f"{SVG}path") if p.attrib["class"].startswith("edge")]) == len(graph.edges)
+    boxes = [[float(r.attrib[k]) for k in ("x", "y", "width", "height")] for r in root.findall(f"{SVG}rect")]
+    for tip in [p.attrib["d"] for p in root.findall(f"{SVG}path") if p.attrib["class"] == "tip"]:
+        x, y, right, down = (float(n) for n in re.findall(r"-?[0-9.]+", tip)[:4])
+        x, y = x + right + 3.5, y + down  # the middle of its base, which no box hides
+        assert right > 0 or not any(a < x < a + w and b < y < b + h for a, b, w, h in boxes)
     reads_as_mermaid(graph, mermaid(graph))
     reads_as_dot(graph, dot(graph))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlspec.compiler.library import remarks, standard
 from rlspec.compiler.showing.latex import latex, text
 from rlspec.compiler.showing.mathml import mathml
-from rlspec.compiler.showing.maths import defined, maths_of, maths_of_text
+from rlspec.compiler.showing.maths import bare_text, defined, maths_of, maths_of_text
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Source
 from rlspec.dsl.parser import parse_expression
@@ -90,6 +90,13 @@ def test_a_long_sum_has_a_line_for_each_term() -> None:
     assert set_.endswith(r"& - \left( a + b \right) \end{aligned}")
     rows = ElementTree.fromstring(mathml(defined("R", node))).findall(".//mtr")
     assert [len(r) for r in rows] == [2] * 6
+
+
+def test_where_a_number_comes_from_is_no_part_of_the_formula() -> None:
+    assert (
+        bare_text('by(tier, gold = reported(1.0, "a table")) * assumed(2, "x") + f') == "by(tier, gold = 1.0) * 2 + f"
+    )
+    assert bare_text("(a + b…") == "(a + b…"
 
 
 def test_a_text_that_is_no_expression_is_left_alone() -> None:
