@@ -16,7 +16,8 @@ def freeze(target: Path, run: Path | None) -> None:
     With `--locked` a later run uses them, and leaves out the stages that found them.
     """
     from rlspec.compiler.check import check
-    from rlspec.compiler.locks import frozen, lock_of, lock_path, lock_text, pinned, read_lock, results_in
+    from rlspec.compiler.locks import frozen, lock_of, lock_path, lock_text, pinned, read_lock, results_in, unproven
+    from rlspec.dsl.diagnostics import render
     from rlspec.dsl.parser import read
     from rlspec.runtime.record.durable import write_file
 
@@ -29,6 +30,8 @@ def freeze(target: Path, run: Path | None) -> None:
     found = check(source)
     if found.plan is not None:
         pinned(found.plan, pins)  # refuses what does not fit before anything is written
+    for diagnostic in unproven(run or target):
+        click.echo(render(diagnostic), err=True)
     write_file(lock_path(spec), lock_text(frozen(lock, pins)).encode())
     for name, pin in pins.items():
         values = ", ".join(f"{choice} {value:g}" for choice, value in pin.values.items())

@@ -52,6 +52,11 @@ def gae(e: Elaborator, node: tree.Call, scope: Scope) -> Value:
     if len(axes) != 1 or axes[0] is not value.level or value.level < Level.TURN or reward.level > value.level:
         raise e.fail("RLC0302", "`gae` runs along the axis of `value`, turn or token", subject.span)
     lifted = reward.step
+    paid = e.builder.level(reward.step)
+    if Level.CONST < paid < value.level:
+        axis = AXES[axes[0]]
+        e.warn("RLC0530", f"each {axis} is paid the whole reward of its {paid.label}, not only the last",
+               node.span, [f"put it where it is earned, e.g. `std.at_end(R)` at the last {axis}"])  # fmt: skip
     if reward.level < value.level:
         lifted = e.builder.apply("add", reward.step, e.builder.apply("mul", value.step, e.builder.const(0.0)))
     step = e.builder.apply("gae", lifted, value.step, gamma.step, lam.step, level=value.level, axis=AXES[axes[0]])

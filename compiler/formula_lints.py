@@ -11,12 +11,16 @@ from collections.abc import Callable, Iterator
 from rlspec.compiler.catalog.papers import LlmJudge
 from rlspec.compiler.catalog.shop import OracleJudge
 from rlspec.compiler.catalog.stages import Grpo
+from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.experiment import Experiment, Formula
-from rlspec.compiler.formulas import EnvFormulas, Formulas
+from rlspec.compiler.formulas import EnvFormulas, Formulas, sources_of
+from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.levels import Level
 from rlspec.compiler.measures import measure_type
-from rlspec.compiler.program import Step
+from rlspec.compiler.pools import pool
+from rlspec.compiler.program import CROSSING, Step
 from rlspec.compiler.ranges import Range, number_text
+from rlspec.compiler.static import Quantity
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic
 
@@ -131,9 +135,13 @@ def _held(scored: Scored, signal: Formula, value: float) -> Range | None:
     formulas = [fixed if f is signal else f for f in scored.experiment.formulas]
     experiment, source = dataclasses.replace(scored.experiment, formulas=formulas), scored.source
     stage = experiment.of("stage")[source.stage] if source.stage else None
-    again = EnvFormulas(experiment, experiment.of("env")[source.env], [], stage).build()
-    found = again.values[source.reward] if again else None
-    return found.range if found and found.level is Level.TRAJ else None
+    again = EnvFormulas(experiment, experiment.of("env")[source.env], [], stage)
+    reward = next(f for f in again.formulas if (f.kind, f.name) == ("reward", source.reward))
+    try:
+        found = again.named(reward)  # and what it needs, nothing else
+    except Failed:
+        return None
+    return found.range if found.level is Level.TRAJ else None
 
 
 def _no_baseline(scored: Scored) -> Iterator[Diagnostic]:
@@ -161,6 +169,69 @@ def _raw_singleton(scored: Scored) -> Iterator[Diagnostic]:
                          scored.advantage, "note", "`singleton = zero` gives it no say")  # fmt: skip
 
 
+def _step_of_one_source(scored: Scored) -> Iterator[Diagnostic]:
+    """Statistics over a whole step, where several sources share it."""
+    across = [s for s in scored.reached(scored.source.advantage) if s.op in CROSSING and s.level != "const"]
+    if len(sources_of(scored.experiment)) > 1 and any(pool(s).scope <= Level.STEP for s in across):
+        message = f"statistics of the step are those of `{scored.source.name}` alone: they never cross sources"
+        hint = "meant for all together, it needs one environment"
+        yield Diagnostic("RLC0531", message, scored.advantage, "note", hint)
+
+
+def _length_in_the_outcome(scored: Scored) -> Iterator[Diagnostic]:
+    """A discount to the power of the turns that are left: of two equal outcomes the shorter one is worth more."""
+    steps = scored.steps
+    counted = {n for n, s in enumerate(steps) if s.op == "num" and s.attrs["axis"] == "turn"}
+    for n, step in enumerate(steps):  # arguments stand before what they are used in
+        if any(a in counted for a in step.args) and step.op in ("add", "sub", "mul", "div", "neg"):
+            counted.add(n)
+    reached = scored.reached(scored.source.advantage)
+    if not any(s.op == "normalise" for s in reached):
+        return
+    for step in reached:
+        base = steps[step.args[0]] if step.op == "pow" and step.args[1] in counted else None
+        if base is None or base.op != "const" or base.attrs["value"] == 1.0:
+            continue
+        gamma = float(base.attrs["value"])
+        if not _sourced(scored, gamma):
+            yield Diagnostic("RLC0532", f"with a discount of {number_text(gamma)} two equal outcomes after different "
+                             "numbers of turns are not equal: the shorter one is preferred", scored.advantage, "note",
+                             "a discount of 1 treats them alike")  # fmt: skip
+        return
+
+
+def _sourced(scored: Scored, value: float) -> bool:
+    """Whether a number of the advantage's formula says where it comes from."""
+    formula = scored.formula("advantage", scored.source.advantage)
+    named = scored.experiment.params.values()
+    if any(isinstance(p.value, Quantity) and p.value.value == value and p.origin.kind in PROVENANCE for p in named):
+        return True
+    return formula is not None and any(_says(node, value) for node in _parts(formula.expression))
+
+
+def _says(node: tree.Expression, value: float) -> bool:
+    called = isinstance(node, tree.Call) and isinstance(node.function, tree.Name) and node.function.value in PROVENANCE
+    return called and isinstance(number := node.arguments[0].value, tree.Number) and number.value == value  # type: ignore[union-attr]
+
+
+def _parts(node: tree.Expression) -> Iterator[tree.Expression]:
+    """An expression and everything in it."""
+    yield node
+    match node:
+        case tree.Call():
+            inner = [a.value for a in node.arguments]
+        case tree.Binary():
+            inner = [node.left, node.right]
+        case tree.Unary():
+            inner = [node.operand]
+        case tree.Conditional():
+            inner = [node.condition, node.yes, node.no]
+        case _:
+            inner = []
+    for part in inner:
+        yield from _parts(part)
+
+
 FORMULA_LINTS: tuple[Callable[[Scored], Iterator[Diagnostic]], ...] = (
     _judge_per_turn,
     _groups_of_two,
@@ -169,4 +240,6 @@ FORMULA_LINTS: tuple[Callable[[Scored], Iterator[Diagnostic]], ...] = (
     _no_baseline,
     _judged_alone,
     _raw_singleton,
+    _step_of_one_source,
+    _length_in_the_outcome,
 )

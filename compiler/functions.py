@@ -130,8 +130,11 @@ def _normaliser(name: str) -> Function:
             )
         if not aligned:
             contiguous(e, axes, value, subject, name)
+        varies = e.builder.level(value.step)
         if value.range.constant and math.isfinite(value.range.low):
             e.warn("RLC0404", f"`{name}` of a constant is 0 everywhere", node.span)
+        elif varies < axes[0]:
+            e.warn("RLC0404", f"`{name}` is 0 everywhere: what it compares varies over {varies.label} only", node.span)
         allowed: dict[str, Any] = {"singleton": ("zero", "raw"), "zero_variance": 0.0}
         if name == "zscore":
             allowed |= {"ddof": 1, "epsilon": 1e-6}

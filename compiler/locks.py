@@ -18,7 +18,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,7 @@ from rlspec.compiler.form import form_of
 from rlspec.compiler.library import standard
 from rlspec.compiler.plan import Plan
 from rlspec.dsl import parser
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 
 FORMAT = "rlspec.lock/1"
@@ -159,6 +160,26 @@ def results_in(run: Path) -> dict[str, Pin]:
                 out[f"{body['stage']}.{name}"] = Pin({str(k): float(v) for k, v in values.items()}, digest)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise SpecError([Diagnostic("RLC0706", f"{path} is damaged: {error}")]) from error
+    return out
+
+
+def unproven(run: Path) -> list[Diagnostic]:
+    """RLC0533 for each table of a run in which some choice has a weight without evidence: by the report beside it, it
+    occurred in every trajectory of the last round or in none."""
+    out = []
+    for path in sorted((run / "results").glob("*.json")):
+        try:
+            body = json.loads(path.read_text(encoding="utf-8"))
+            rounds = body.get("report", {}).get("rounds", [])
+            rows = rounds[-1]["rows"] if rounds else []
+            missing = [row for row in rows if not row["evidence"]]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            continue  # `results_in` says what is wrong with the file
+        if missing:
+            named = ", ".join(f"`{row['choice']}`" for row in missing)
+            told = [f"{row['choice']}: in {row['share']:.0%} of {row['trajectories']} trajectories" for row in missing]
+            message = f"`{body['stage']}` found no evidence for {named}: what is pinned for it is 0 and says nothing"
+            out.append(Diagnostic("RLC0533", message, severity="warning", notes=tuple(told)))
     return out
 
 

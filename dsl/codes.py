@@ -83,6 +83,10 @@ CODES: dict[str, str] = {
     "RLC0527": "a warm-up that is longer than its stage",
     "RLC0528": "only a judge decides the reward",
     "RLC0529": "the declared memory is exceeded",
+    "RLC0530": "each token or turn is paid the reward of its whole trajectory",
+    "RLC0531": "statistics of a step belong to one source alone",
+    "RLC0532": "equal outcomes of different lengths are told apart",
+    "RLC0533": "a pinned weight that no trajectory gave evidence for",
     # 06 components
     "RLC0601": "a component can be checked and compiled here, but not run",
     "RLC0602": "there is no such plugin",

@@ -11,7 +11,18 @@ from click.testing import CliRunner, Result
 from rlspec.cli.group import rlc
 from rlspec.compiler import library, locks
 from rlspec.compiler.check import check
-from rlspec.compiler.locks import Pin, lock_of, lock_path, moved, pinned, pins_of, read_lock, results_in, verify
+from rlspec.compiler.locks import (
+    Pin,
+    lock_of,
+    lock_path,
+    moved,
+    pinned,
+    pins_of,
+    read_lock,
+    results_in,
+    unproven,
+    verify,
+)
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.dsl.parser import read
 
@@ -189,6 +200,22 @@ def test_a_table_of_other_choices_is_refused(tmp_path: Path, values: dict[str, f
     assert isinstance(done.exception, SpecError)
     assert done.exception.diagnostics[0].code == "RLC0713"
     assert not lock_path(path).exists()
+
+
+def test_a_frozen_weight_without_evidence_is_told(tmp_path: Path) -> None:
+    run = results(tmp_path, dict.fromkeys(TIERS, 0.0))
+    assert unproven(run) == []
+    path = run / "results" / "calibrate.json"
+    shares = dict.fromkeys(TIERS, 0.5) | {"dup": 0.0, "msg": 1.0}
+    rows = [
+        {"choice": tier, "trajectories": 64, "share": share, "evidence": 0 < share < 1, "rho": 0.0}
+        for tier, share in shares.items()
+    ]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "report": {"rounds": [{"rows": []}, {"rows": rows}]}}))
+    (found,) = unproven(run)
+    assert found.code == "RLC0533"
+    assert "`msg`, `dup`" in found.message
+    assert found.notes == ("msg: in 100% of 64 trajectories", "dup: in 0% of 64 trajectories")
 
 
 def test_results_that_are_missing_or_damaged_are_told(tmp_path: Path) -> None:
