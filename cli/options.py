@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from rlspec.dsl.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rlspec.dsl.diagnostics import Source

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from rlspec.compiler.levels import Level, finest
 from rlspec.compiler.program import Input, Program, Step
 from rlspec.compiler.ranges import Range
 from rlspec.compiler.schedules import Timed
+from rlspec.dsl.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ checked.plan             # None when there is an error
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rlspec.compiler.claims import Claims, claims_of
 from rlspec.compiler.compose import Composition, compose
@@ -23,6 +23,7 @@ from rlspec.compiler.order import in_time, suited
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.spectest import Case, Verdict, cases_of, run_case
 from rlspec.dsl import parser, tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 from rlspec.dsl.fixes import offered
 

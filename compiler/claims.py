@@ -16,13 +16,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
 from rlspec.compiler.elaborate import Failed, dotted
 from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.static import Origin
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 from rlspec.dsl.printer import text_of
 

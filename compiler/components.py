@@ -10,7 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args, get_origin
 
 from rlspec.compiler import static
@@ -21,6 +21,7 @@ from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, St
 from rlspec.compiler.units import scale_between
 from rlspec.dsl import tree
 from rlspec.dsl.codes import CODES
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]*")

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from rlspec.compiler.inherit import Ancestor, lineage, with_inherited
 from rlspec.compiler.patches import Body, Patcher
@@ -30,6 +30,7 @@ from rlspec.compiler.plugins import PluginSchema
 from rlspec.compiler.sweeps import points
 from rlspec.compiler.uses import Uses, named, shifted, uses_of
 from rlspec.dsl import parser, tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 
 BLOCKS = ("variant", "sweep", "claims", "test")

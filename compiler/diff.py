@@ -8,7 +8,7 @@ found.verified    # the edits, applied to the first, give the second's value dig
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from rlspec.compiler.align import align
@@ -16,6 +16,7 @@ from rlspec.compiler.digests import Digests, Side
 from rlspec.compiler.edits import Edit, apply, edits_between
 from rlspec.compiler.form import PER_ENV, Form, Path
 from rlspec.compiler.sourcing import Sourcing, sources_of, statements
+from rlspec.dsl.dataclass import dataclass
 
 Level = Literal["identical", "same meaning", "formatting only", "refactoring only", "same graph, other values",
                 "other graph"]  # fmt: skip

@@ -8,13 +8,14 @@ A formula changes by terms: added, removed, with another coefficient, or changed
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Any, Literal
 
 from rlspec.compiler.form import ORDER, PER_ENV, Form, Names, Path
 from rlspec.compiler.normal import SYMMETRIC, Node, sum_of, terms_of
 from rlspec.compiler.notation import number_text, part_text, term_text, text_of
+from rlspec.dsl.dataclass import dataclass
 
 Op = Literal["set", "add", "remove", "rename", "formula"]
 Term = tuple[Node, Fraction]

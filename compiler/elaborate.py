@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rlspec.compiler import definitions, functions, units
 from rlspec.compiler.builder import Builder, Value
@@ -18,6 +18,7 @@ from rlspec.compiler.schedules import Timed, combined
 from rlspec.compiler.scope import Failed, Scope
 from rlspec.compiler.types import NUMERIC, Type, static_number
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}

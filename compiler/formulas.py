@@ -7,7 +7,7 @@ what is not said for them is as it is for their environment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from rlspec.compiler.builder import Value
 from rlspec.compiler.catalog.stages import Grpo
@@ -25,6 +25,7 @@ from rlspec.compiler.static import Quantity
 from rlspec.compiler.types import NUMERIC
 from rlspec.compiler.units import RATIOS
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Severity
 from rlspec.dsl.printer import text_of
 

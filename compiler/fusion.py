@@ -18,11 +18,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rlspec.compiler.levels import Level
 from rlspec.compiler.parts import Node, Parts, Path
 from rlspec.compiler.program import Program
+from rlspec.dsl.dataclass import dataclass
 
 FORWARD, BACKWARD = 0, 1  # a pass's parity
 Time = tuple[int, ...]

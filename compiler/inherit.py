@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.files import beside, identity, placed
 from rlspec.compiler.patches import Body, field_leaves, with_leaf
 from rlspec.compiler.uses import shifted
 from rlspec.dsl import parser, tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 
 

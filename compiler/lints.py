@@ -8,7 +8,6 @@ comes from (`reported(...)`, `assumed(...)`, `chosen(...)`) is meant as it stand
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from rlspec.compiler.catalog.policies import HuggingFace, Tiny
 from rlspec.compiler.catalog.stages import Evaluate, Grpo, Sft
@@ -19,6 +18,7 @@ from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.ranges import number_text
 from rlspec.compiler.static import Quantity
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic
 
 FEWEST_TASKS = 25  # the standard error of a share is at most 0.5 / sqrt(tasks): 10 points at 25 tasks

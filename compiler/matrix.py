@@ -7,7 +7,6 @@ form, the stages in order, what a training run counts. `fields` gives one row pe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rlspec.compiler.align import align
@@ -17,6 +16,7 @@ from rlspec.compiler.edits import Edit
 from rlspec.compiler.form import WIRED, Form, Path
 from rlspec.compiler.notation import text_of
 from rlspec.compiler.records import Undefined
+from rlspec.dsl.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlspec.compiler.check import check_whole
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source
 from rlspec.dsl.merge import Conflict, merge
 

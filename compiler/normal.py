@@ -14,11 +14,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from rlspec.compiler.program import Program, Step
+from rlspec.dsl.dataclass import dataclass
 
 SETS = ("and", "or", "min2", "max2")
 SYMMETRIC = (*SETS, "eq", "ne", "product", "sum")

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -28,6 +27,7 @@ from rlspec.compiler.files import text_beside
 from rlspec.compiler.records import Field, Record, ValidationError, create_model
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.dsl import parser, tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 
 GROUP = "rlspec.plugins"

@@ -11,10 +11,10 @@ what is then computed over a pool they write twice, independently.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from rlspec.compiler.levels import BY_LABEL, Level, finest
 from rlspec.compiler.program import CROSSING, ELEMENTWISE, NORMALISERS, REDUCERS, SCANS, SHAPES, Program, Step
+from rlspec.dsl.dataclass import dataclass
 
 AXES = (Level.GROUP, Level.TRAJ, Level.TURN, Level.TOKEN)
 NEUTRAL = {"sum": 0.0, "count": 0.0, "any": 0.0, "all": 1.0}

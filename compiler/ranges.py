@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from rlspec.dsl.dataclass import dataclass
 
 INF = math.inf
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
@@ -30,6 +30,7 @@ from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Quantity, Series, Static, Symbol
 from rlspec.compiler.types import NUMERIC, Type
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 Nested: TypeAlias = "float | list[Nested]"

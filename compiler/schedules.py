@@ -13,12 +13,12 @@ a value keeps the plain interval, which is never too narrow.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from rlspec.compiler.evaluator import annealed
 from rlspec.compiler.ranges import Range
+from rlspec.dsl.dataclass import dataclass
 
 if TYPE_CHECKING:
     from rlspec.compiler.builder import Value

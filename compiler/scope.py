@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from rlspec.compiler.builder import Value
 from rlspec.compiler.ranges import Range
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 
 
 class Failed(Exception):

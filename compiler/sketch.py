@@ -10,13 +10,13 @@ a file.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from rlspec.compiler.builder import Builder
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.pools import level_of
 from rlspec.compiler.program import Program, Step
+from rlspec.dsl.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,7 +7,8 @@ Comparisons and logic are Python bools as long as nothing asks for their number,
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from rlspec.dsl.dataclass import dataclass
 
 CONDITIONAL, OR, AND, NOT, COMPARISON, SUM, PRODUCT, UNARY, POWER, ATOM = range(10)
 COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

@@ -8,12 +8,12 @@ their provenance behind.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlspec.compiler.elaborate import Failed, dotted
 from rlspec.compiler.functions import PROVENANCE
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic
 
 RATIOS = {"%": "%", "pp": "pp"}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.ranges import ANY, INF, Range
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 NUMERIC = ("real", "int")

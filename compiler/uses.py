@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from rlspec.compiler.files import beside, identity
 from rlspec.compiler.plugins import PluginSchema, load
 from rlspec.dsl import parser, tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 
 RESERVED = ("std", "env", "user", "policy")

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import bisect
 import difflib
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from rlspec.dsl.codes import CODES
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.tree import Span
 
 Severity = Literal["error", "warning", "note"]
@@ -34,21 +36,24 @@ class Source:
     path: str
     text: str
     opener: Callable[[str], Source] | None = field(default=None, repr=False, compare=False)
-    _starts: list[int] = field(init=False, repr=False, compare=False)
+    _starts: list[int] = field(default_factory=list, init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        self._starts = [0, *(i + 1 for i, c in enumerate(self.text) if c == "\n")]
+    def _lines(self) -> list[int]:
+        """Where each line begins; made when somebody asks for a place."""
+        if not self._starts:
+            self._starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
+        return self._starts
 
     def position(self, offset: int) -> tuple[int, int]:
         """(line, column) of an offset."""
         offset = max(0, min(offset, len(self.text)))
-        line = bisect.bisect_right(self._starts, offset) - 1
-        return line + 1, offset - self._starts[line] + 1
+        line = bisect.bisect_right(self._lines(), offset) - 1
+        return line + 1, offset - self._lines()[line] + 1
 
     def line(self, number: int) -> str:
         """The text of a line, without its end."""
-        start = self._starts[number - 1]
-        stop = self._starts[number] - 1 if number < len(self._starts) else len(self.text)
+        start = self._lines()[number - 1]
+        stop = self._lines()[number] - 1 if number < len(self._lines()) else len(self.text)
         return self.text[start:stop].rstrip("\r")
 
 

@@ -7,9 +7,10 @@ completed(explain("RLC0301").bad[0])  # a whole spec that has exactly that mista
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from rlspec.dsl.dataclass import dataclass
 
 AREAS = {
     "00": "syntax", "01": "names", "02": "types", "03": "levels and units", "04": "ranges",

@@ -10,7 +10,8 @@ the least number of blanks, so the widest line of the run still decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from rlspec.dsl.dataclass import dataclass
 
 INDENT = 2
 WIDTH = 120

@@ -11,8 +11,7 @@ Lines that such a fault makes unreadable are tainted, so that it is not reported
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic
 from rlspec.dsl.tables import END
 from rlspec.dsl.tokens import Scan, Token

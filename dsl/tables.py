@@ -21,10 +21,12 @@ import stat
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from rlspec.dsl.dataclass import dataclass
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
 STARTS = ("file", "lone_expression", "lone_type")

@@ -11,8 +11,10 @@ means is the compiler's business. Spans are half-open offsets into the source te
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from rlspec.dsl.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

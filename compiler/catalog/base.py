@@ -18,10 +18,10 @@ Rules: every number that matters is a field; closed schemas (an unknown field is
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from rlspec.compiler.records import Field, Record
+from rlspec.dsl.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

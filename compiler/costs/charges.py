@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from rlspec.compiler.catalog import catalog
@@ -16,6 +15,7 @@ from rlspec.compiler.components import Reader
 from rlspec.compiler.costs.workload import Calls
 from rlspec.compiler.plan import Plan
 from rlspec.dsl import parser, tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 
 

@@ -7,12 +7,12 @@ found.loads, found.money, found.memory, found.hours
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from rlspec.compiler.costs.charges import Price, declared_prices, unpriced
 from rlspec.compiler.costs.fit import Memory, device_of, memory_of
 from rlspec.compiler.costs.workload import Calls, StageLoad, Typical, loads
 from rlspec.compiler.plan import Plan
+from rlspec.dsl.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from rlspec.compiler.catalog.machine import DEVICE_MEMORY
@@ -14,6 +14,7 @@ from rlspec.compiler.costs.workload import context_of
 from rlspec.compiler.experiment import Experiment
 from rlspec.compiler.plan import Plan, StagePlan
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic
 
 CODE = "RLC0529"

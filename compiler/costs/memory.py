@@ -12,10 +12,10 @@ alive: no factor is fitted. `bench/memory_plan.py` measures the phases of real p
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from rlspec.compiler.costs.architecture import Architecture
+from rlspec.dsl.dataclass import dataclass
 
 Place = Literal["device", "host"]
 PHASES = ("train", "sync", "generate")

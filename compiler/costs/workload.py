@@ -7,9 +7,9 @@ a mix from the environment that costs most. What is likely depends on the policy
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from rlspec.compiler.plan import BudgetPlan, ComponentPlan, Plan, StagePlan
+from rlspec.dsl.dataclass import dataclass
 
 OWN_PROMPT = 1024
 """Tokens of instructions that a simulated user or a judge reads beside the dialogue (an assumption; said with the

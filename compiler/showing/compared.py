@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
@@ -13,6 +12,7 @@ from rlspec.compiler.showing.mathml import mathml
 from rlspec.compiler.showing.maths import maths_of_text
 from rlspec.compiler.showing.page import rendered
 from rlspec.compiler.showing.words import LEVELS, by_role, component_lines, folded, value_text
+from rlspec.dsl.dataclass import dataclass
 
 FORMULAS = ("reward", "advantage")
 

@@ -10,10 +10,11 @@ so it covers nothing. All numbers are pixels.
 from __future__ import annotations
 
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from rlspec.compiler.showing.graph import Graph
+from rlspec.dsl.dataclass import dataclass
 
 SIZE = 13.0  # of the type
 ADVANCE = 0.602 * SIZE  # of a character of a monospaced type
@@ -207,9 +208,9 @@ def _order(layers: list[list[Box]], links: list[tuple[Box, Box]]) -> None:
                 for b in layer
             }
             layer.sort(key=lambda b: keys[id(b)])
-        crossings = _crossings(layers, links)
-        if crossings < least:
-            best, least = [list(layer) for layer in layers], crossings
+        found = _crossings(layers, links)
+        if found < least:
+            best, least = [list(layer) for layer in layers], found
     for layer, kept in zip(layers, best, strict=True):
         layer[:] = kept
 
@@ -296,7 +297,7 @@ def _points(chain: list[Box], chains: list[list[Box]]) -> list[tuple[float, floa
     last = [(into, stop.band[0]), (into, stop.top)]
     inner = [(b.x, y) for b in chain[1:-1] for y in b.band]
     points = [*first, *inner, *last]
-    return [points[0], *(p for before, p in pairwise(points) if abs(p[0] - before[0]) + abs(p[1] - before[1]) > 1e-6)]
+    return [p for p, before in zip(points, [None, *points], strict=False) if p != before]
 
 
 def _port(box: Box, place: int, count: int) -> float:
