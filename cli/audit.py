@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlspec.cli.evidence import evidence_lines, number
 from rlspec.cli.options import composing
 
 if TYPE_CHECKING:
@@ -74,48 +75,18 @@ def _text(found: Audit) -> str:
         )
     else:
         lines.append("doing nothing: the log does not say which state is wanted")
-    heads = ["turn", "occurs", "turns", "success", "without", "rho", "weight"]
-    spec = found.paid is not None and found.realised is not None
-    rows = [heads + (["paid", "advantage", "signs"] if spec else [])]
-    for row in found.rows:
-        cells = [
-            row.choice,
-            f"{row.share:.3f}",
-            str(row.turns),
-            _number(row.with_it),
-            _number(row.without),
-            f"{row.rho:+.3f}" if row.evidence else "none",
-            f"{found.suggested[row.choice]:+.3f}",
-        ]
-        if found.paid is not None and found.realised is not None:
-            sign = "differ" if row.choice in (found.mismatches or ()) else ""
-            cells += [_number(found.paid[row.choice], "+"), _number(found.realised[row.choice], "+"), sign]
-        rows.append(cells)
-    lines += ["", *_aligned(rows)]
-    none = [row.choice for row in found.rows if not row.evidence]
-    if none:
-        lines.append(f"no evidence for {', '.join(none)}: in all conversations or in none, or all ended alike")
+    body = found.plain()
+    lines += [
+        "",
+        *evidence_lines(body["rows"], found.suggested, found.realised, found.mismatches or (), found.paid),
+    ]
     lines.append(f"weight = {found.scale:g} * rho where |rho| > {found.threshold:g}")
-    if spec:
+    if found.realised is not None:
         lines.append("")
         if found.health is not None:
             lines.append(f"dead turns {found.health.dead:.1%}, misaligned turns {found.health.misaligned:.1%}")
-        lines.append(f"correlation of mean reward and outcome {_number(found.agreement, '+')}")
+        lines.append(f"correlation of mean reward and outcome {number(found.agreement, '+')}")
     for label, calibration in (found.calibrations or {}).items():
         table = ", ".join(f"{choice} {value:+.3f}" for choice, value in calibration.weights.items())
         lines.append(f"{label}: {table}; {len(calibration.rounds)} rounds, {calibration.ended}")
     return "\n".join(lines)
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    """A table: the first column to the left, numbers to the right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  ".join(cell.rjust(width) if place else cell.ljust(width)
-                  for place, (cell, width) in enumerate(zip(row, widths, strict=True))).rstrip()
-        for row in rows
-    ]  # fmt: skip
-
-
-def _number(value: float | None, sign: str = "") -> str:
-    return "-" if value is None else f"{value:{sign}.3f}"

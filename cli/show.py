@@ -100,6 +100,7 @@ def _overview(run: RunDirectory, stage: str | None, step: int | None) -> dict[st
         "steps": steps,
         "rows": rows,
         "curve": report.curve(rows),
+        "results": run.results(),
         "evaluations": [e for e in report.evaluations(lines) if stage in (None, e["stage"]) or stage in learning],
         "kept": {name: [s for other, s in kept if other == name] for name in dict.fromkeys(name for name, _ in kept)},
         "at": last,
@@ -164,6 +165,9 @@ def _print_overview(console: Console, found: dict[str, Any]) -> None:
         _say(console, f"since it was started: {difference}; numbers may differ in their last bits", "yellow")
     if found["evaluations"]:
         _print_evaluations(console, found["evaluations"])
+    for name, result in found["results"].items():
+        if result.get("kind") == "irc":
+            _print_calibration(console, name, result)
     steps, rows = found["steps"], found["rows"]
     if rows:
         picks = sorted({0, (len(steps) - 1) // 2, len(steps) - 1})
@@ -211,6 +215,18 @@ def _print_evaluations(console: Console, evaluations: list[dict[str, Any]]) -> N
         if len(own) > 1:
             table.add_row("  change", "", *(_change(own[0].get(name), own[-1].get(name)) for name in names))
     console.print(table)
+
+
+def _print_calibration(console: Console, stage: str, result: dict[str, Any]) -> None:
+    """What a calibration found: the evidence of its last round, and the weights that it ended with."""
+    from rlspec.cli.evidence import evidence_lines
+
+    report = result["report"]
+    last, count = report["rounds"][-1], len(report["rounds"])
+    rounds = "1 round" if count == 1 else f"{count} rounds"
+    _say(console, f"\n{stage}: {rounds}, {last['trajectories']} trajectories; {report['ended']}", "bold")
+    for line in evidence_lines(last["rows"], last["weights"], last["realised"], last["mismatches"]):
+        _say(console, _visible(line))
 
 
 def _change(first: float | None, last: float | None) -> str:
