@@ -208,9 +208,9 @@ def _order(layers: list[list[Box]], links: list[tuple[Box, Box]]) -> None:
                 for b in layer
             }
             layer.sort(key=lambda b: keys[id(b)])
-        found = _crossings(layers, links)
-        if found < least:
-            best, least = [list(layer) for layer in layers], found
+        crossings = _crossings(layers, links)
+        if crossings < least:
+            best, least = [list(layer) for layer in layers], crossings
     for layer, kept in zip(layers, best, strict=True):
         layer[:] = kept
 
@@ -297,7 +297,7 @@ def _points(chain: list[Box], chains: list[list[Box]]) -> list[tuple[float, floa
     last = [(into, stop.band[0]), (into, stop.top)]
     inner = [(b.x, y) for b in chain[1:-1] for y in b.band]
     points = [*first, *inner, *last]
-    return [p for p, before in zip(points, [None, *points], strict=False) if p != before]
+    return [points[0], *(p for before, p in pairwise(points) if abs(p[0] - before[0]) + abs(p[1] - before[1]) > 1e-6)]
 
 
 def _port(box: Box, place: int, count: int) -> float:

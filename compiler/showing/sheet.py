@@ -12,27 +12,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Any
 
-from rlspec.compiler.catalog.base import Struct, Unit
+from rlspec.compiler.builder import Value
 from rlspec.compiler.check import Checked, check, run_tests
-from rlspec.compiler.components import struct_of
 from rlspec.compiler.diff import Difference, difference
 from rlspec.compiler.digests import Side
 from rlspec.compiler.elaborate import describe, dotted
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import EnvFormulas
-from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.library import remarks, standard
 from rlspec.compiler.plan import Plan
+from rlspec.compiler.showing.constants import SOURCES, Constant, constants_of, is_number, leaves, source_of, with_unit
 from rlspec.compiler.showing.words import value_text
-from rlspec.compiler.static import Leaf
 from rlspec.dsl import tree
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 from rlspec.dsl.printer import text_of
 
 KINDS = ("policy", "engine", "env", "user", "judge", "resources")
-SOURCES = ("reported", "assumed", "chosen", "set", "unsourced")
-COMPARED = ("==", "!=", "in", "not in")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +75,6 @@ class Definition:
     head: str
     expression: tree.Expression
     remark: str
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """One number of the spec, by its path; `source` is one of `SOURCES`."""
-
-    path: str
-    value: str
-    source: str
-    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +160,7 @@ def sheet(
     experiment, plan = found.experiment, found.plan
     base = Side(source.path, plan, source, experiment, variant)
     varied = {} if variant else {n: check(source, settings, None, n, overlays) for n in found.composition.variants}
-    constants = tuple(_constants(experiment))
+    constants = tuple(constants_of(experiment))
     return Sheet(
         name=experiment.name,
         title=experiment.title or experiment.name,
@@ -192,7 +178,7 @@ def sheet(
         stages=tuple(_part(d, experiment) for d in experiment.of("stage").values()),
         constants=constants,
         claims=tuple(
-            ClaimEntry(c.name, str(c.amount), _source(c.origin.kind), c.origin.note)
+            ClaimEntry(c.name, str(c.amount), source_of(c.origin.kind), c.origin.note)
             for c in found.claims.numbers.values()
         ),
         assertions=tuple(_assertions(found)),
@@ -213,47 +199,20 @@ def _cite(value: Any) -> str:
     return str(value)
 
 
-def _source(kind: str) -> str:
-    return "unsourced" if kind == "written" else kind
-
-
 def _part(declared: Declared, experiment: Experiment) -> Part:
     written, defaults = [], []
-    for path, value, about, unit in _leaves(declared.schema, declared.made):
+    for path, value, about, unit in leaves(declared.schema, declared.made):
         origin = declared.origins.get(path)
-        shown = _with_unit(value, unit)
+        shown = with_unit(value, unit)
         if origin is None:
             defaults.append(Setting(path, shown, "default", "", about))
         else:
-            source = _source(origin.kind) if _is_number(value) else origin.kind.replace("written", "")
+            source = source_of(origin.kind) if is_number(value) else origin.kind.replace("written", "")
             written.append(Setting(path, shown, source, origin.note, about))
     wiring = tuple(f"{name} {value_text(value)}" for name, value in declared.wiring.items())
     about = (declared.schema.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
     label = declared.label
     return Part(declared.kind, label, declared.name, " ".join(about.split()), wiring, tuple(written), tuple(defaults))
-
-
-def _leaves(schema: type[Struct], made: Struct, prefix: str = "") -> Iterator[tuple[str, Any, str, str]]:
-    """(path, value, one line about it, unit) of every field."""
-    for name, info in schema.model_fields.items():
-        value, path = getattr(made, name), f"{prefix}{name}"
-        inner = struct_of(info.annotation)
-        if inner is not None and isinstance(value, Struct):
-            yield from _leaves(type(value), value, f"{path}.")
-        else:
-            unit = next((m.name for m in info.metadata if isinstance(m, Unit)), "")
-            yield path, value, info.description or "", unit
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _with_unit(value: Any, unit: str) -> str:
-    if isinstance(value, Struct):
-        return value_text(value.model_dump(mode="json"))
-    text = value_text(sorted(value, key=str) if isinstance(value, frozenset | set) else value)
-    return f"{text} {unit.replace('_', ' ')}" if unit and _is_number(value) else text
 
 
 # -------------------------------------------------------------------------------------------------------- formulas
@@ -265,12 +224,12 @@ def _formulas(experiment: Experiment, plan: Plan) -> Iterator[FormulaEntry]:
     for env in experiment.of("env").values():
         scratch = EnvFormulas(experiment, env, [])
         scratch.build()
-        known[env.label] = {name: describe(value) for name, value in scratch.values.items()}
+        known[env.label] = {name: _reachable(value) for name, value in scratch.values.items()}
     for formula in experiment.formulas:
         found: dict[str, list[str]] = {}
         for place in known if formula.on is None or formula.on not in known else [formula.on]:
             if formula.name in known[place] and _is_of(experiment, formula.name, formula.on, place):
-                found.setdefault(_reachable(known[place][formula.name]), []).append(place)
+                found.setdefault(known[place][formula.name], []).append(place)
         everywhere = len(known) == 1 or len(found) == 1
         reach = tuple((text, "" if everywhere else ", ".join(places)) for text, places in found.items())
         declared = text_of(formula.item.head.type) if formula.item.head.type is not None else ""
@@ -284,9 +243,11 @@ def _is_of(experiment: Experiment, name: str, on: str | None, place: str) -> boo
     return not any(f.name == name and f.on == place for f in experiment.formulas)
 
 
-def _reachable(text: str) -> str:
+def _reachable(value: Value) -> str:
     """A type as it is derived; an unbounded range says nothing."""
-    return text.removesuffix(" in [-inf, inf]")
+    if value.choices:
+        return "{" + ", ".join(value.choices) + f"}}@{value.level.label}"
+    return describe(value).removesuffix(" in [-inf, inf]")
 
 
 def _credit(experiment: Experiment) -> str:
@@ -331,68 +292,6 @@ def _walk(node: Any) -> Iterator[Any]:
         yield node
         for name in node.__dataclass_fields__:
             yield from _walk(getattr(node, name))
-
-
-# ------------------------------------------------------------------------------------------------------- constants
-
-
-def _constants(experiment: Experiment) -> Iterator[Constant]:
-    """Every number of the spec, and every other value that says where it comes from."""
-    for name, leaf in experiment.params.items():
-        item = next(i for i in experiment.item.body or () if i.head.labels and i.head.labels[0].value == name)
-        assert item.value is not None
-        yield Constant(f"param.{name}", _plain(item.value, leaf), _source(leaf.origin.kind), leaf.origin.note)
-    for kind, group in experiment.components.items():
-        for label, declared in group.items():
-            for path, value, _, unit in _leaves(declared.schema, declared.made):
-                origin = declared.origins.get(path)
-                if origin is not None and (_is_number(value) or origin.kind != "written"):
-                    shown = _with_unit(value, unit)
-                    yield Constant(f"{kind}.{label}.{path}", shown, _source(origin.kind), origin.note)
-    for item in experiment.item.body or ():
-        for entry in (item.body or ()) if item.head.path[0].value == "mix" else ():
-            for text, source, note in _numbers(entry.value):
-                yield Constant(f"mix.{entry.head.path[0].value}", text, source, note)
-    for formula in experiment.formulas:
-        if formula.kind != "signal":
-            place = f"{formula.kind}.{formula.name}" + (f" on {formula.on}" if formula.on else "")
-            for text, source, note in _numbers(formula.expression):
-                yield Constant(place, text, source, note)
-
-
-def _plain(node: tree.Expression, leaf: Leaf) -> str:
-    """A param's value as it is written, without its provenance; what the command line says instead."""
-    if leaf.origin.kind == "set":
-        from rlspec.compiler.static import shown
-
-        return shown(leaf.value)
-    if isinstance(node, tree.Call) and dotted(node.function) in PROVENANCE:
-        return text_of(node.arguments[0].value)
-    return text_of(node)
-
-
-def _numbers(node: Any, source: str = "unsourced", note: str = "") -> Iterator[tuple[str, str, str]]:
-    """The numbers of a formula. Left out are the codes that a comparison with a signal names (`verdict == -1`), and 0
-    and 1, which are no choice of anybody's."""
-    match node:
-        case tree.Binary(op=op, left=left, right=right) if op in COMPARED:
-            for side in (left, right):
-                if not isinstance(side, tree.Number | tree.SetOf | tree.Unary):
-                    yield from _numbers(side, source, note)
-        case tree.Call() if dotted(node.function) in PROVENANCE and len(node.arguments) == 2:
-            told = node.arguments[1].value
-            word = dotted(node.function) or ""
-            yield from _numbers(node.arguments[0].value, word, told.value if isinstance(told, tree.Text) else "")
-        case tree.Unary(op="-", operand=tree.Number()):
-            yield text_of(node), source, note
-        case tree.Number(value=value) if source != "unsourced" or value not in (0, 1):
-            yield text_of(node), source, note
-        case tuple():
-            for part in node:
-                yield from _numbers(part, source, note)
-        case _ if hasattr(node, "__dataclass_fields__") and not isinstance(node, tree.Span | tree.Number):
-            for name in node.__dataclass_fields__:
-                yield from _numbers(getattr(node, name), source, note)
 
 
 # ------------------------------------------------------------------------------------------ variants, claims, tests
