@@ -18,8 +18,8 @@ from rlspec.runtime.record.directory import RunDirectory
 
 pytestmark = pytest.mark.slow
 
-# The cold start is that of tests/mini.rlspec, which may be in the cache. Its policy solves nothing, so the outcome here is
-# one that it reaches by chance: the user is sent away.
+# The cold start is that of tests/mini.rlspec, which may be in the cache. Its policy solves nothing, so the outcome here
+# is one that it reaches by chance: the user is sent away.
 SPEC = """rlspec = 1
 experiment mini {
   policy agent : tiny { width = 32  layers = 2  heads = 2  kv_heads = 1  feed_forward = 64  context = 320tokens }
