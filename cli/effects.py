@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rlspec.runtime.rescoring import Effect, Score
 
 SHOWN_TURNS = 12
+LONGEST_TERM = 90  # characters
 
 
 def rows(found: Effect) -> list[tuple[str, str]]:
@@ -76,14 +77,21 @@ def told(before: Score, after: Score) -> list[str]:
     """A changed trajectory in a few lines: reward, advantages by turn, and the terms that differ."""
     out = [f"reward {_number(before.reward)} -> {_number(after.reward)}"]
     out.append(f"advantage {_turns(before.advantages)} -> {_turns(after.advantages)}")
-    terms = dict.fromkeys((*before.terms, *after.terms))
-    for text in terms if len(terms) > 1 else ():
-        old, new = (
-            "none" if side is None else _number(side) for side in (before.terms.get(text), after.terms.get(text))
-        )
-        if old != new:
-            out.append(f"{text}: {old} -> {new}")
+    if max(len(before.terms), len(after.terms)) > 1:  # a single term is the reward itself
+        for text in dict.fromkeys((*before.terms, *after.terms)):
+            old, new = (_number(side[text]) if text in side else "none" for side in (before.terms, after.terms))
+            if old != new:
+                out.append(f"{_short(text)}: {old} -> {new}")
     return out
+
+
+def _short(term: str) -> str:
+    """A term without the provenance of its numbers, cut to a line."""
+    from rlspec.compiler.showing.maths import bare_text
+
+    sign = "- " if term.startswith("- ") else ""
+    text = sign + bare_text(term.removeprefix("- "))
+    return text if len(text) <= LONGEST_TERM else text[: LONGEST_TERM - 1] + "…"
 
 
 def _turns(values: tuple[float, ...]) -> str:
