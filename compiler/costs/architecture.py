@@ -139,11 +139,13 @@ def _published(model: str) -> Architecture | None:
     if not fitting:
         return None
     key = max(fitting, key=len)
-    return Architecture(**PUBLISHED[key], family=_family(key), source=f"the published shape of {key}")
+    return _of_table(key)
 
 
-def _family(key: str) -> str:
-    return "qwen3" if key.startswith("qwen3") else "qwen2" if key.startswith("qwen") else "llama"
+def _of_table(key: str) -> Architecture:
+    row: dict[str, Any] = dict(PUBLISHED[key])
+    family = "qwen3" if key.startswith("qwen3") else "qwen2" if key.startswith("qwen") else "llama"
+    return Architecture(**row, family=family, source=f"the published shape of {key}")
 
 
 def _by_size(model: str) -> Architecture | None:
@@ -151,18 +153,18 @@ def _by_size(model: str) -> Architecture | None:
     if found is None or not float(found[1]):
         return None
     wanted = round(float(found[1]) * 1e9)
-    shapes = {key: Architecture(**row, family=_family(key)) for key, row in PUBLISHED.items()}
+    shapes = {key: _of_table(key) for key in PUBLISHED}
     key = min(shapes, key=lambda k: abs(math.log(shapes[k].parameters / wanted)))
     source = f"a guess: {found[1]}B by its name, with the shape of {key}"
     return replace(shapes[key], guessed_parameters=wanted, source=source)
 
 
 def _overridden(found: Architecture | None, given: Mapping[str, Any]) -> Architecture | str:
-    given = {name: int(value == "yes") if isinstance(value, str) else int(value) for name, value in given.items()}
+    sizes = {name: int(value == "yes") if isinstance(value, str) else int(value) for name, value in given.items()}
     if found is not None:
-        source = f"{found.source}, with {', '.join(sorted(given))} from the spec"
-        return replace(found, **given, guessed_parameters=0, source=source)
-    needed = [f.name for f in fields(Architecture)[:7] if f.name not in given]
+        source = f"{found.source}, with {', '.join(sorted(sizes))} from the spec"
+        return replace(found, **sizes, guessed_parameters=0, source=source)  # type: ignore[arg-type]
+    needed = [f.name for f in fields(Architecture)[:7] if f.name not in sizes]
     if needed:
         return f"the policy's shape lacks {', '.join(needed)}"
-    return Architecture(**given, source="the spec's shape")
+    return Architecture(**sizes, source="the spec's shape")  # type: ignore[arg-type]

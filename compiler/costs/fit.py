@@ -19,7 +19,7 @@ from rlspec.dsl.diagnostics import Diagnostic
 
 CODE = "RLC0529"
 GIB = 2**30
-PROCESS = round(0.45 * GIB)
+PROCESS = round(0.5 * GIB)
 """A worker process before it holds a policy: Python, torch, transformers (measured, Linux, CPU build)."""
 
 
@@ -149,7 +149,8 @@ def cures(memory: Memory, excess: Excess) -> list[str]:
     single = [text for text, changed, limit in _changes(memory, excess) if _fits(changed, limit)]
     if single:
         return single
-    texts, workers, limit = [], memory.stages, excess.limit
+    texts: list[str] = []
+    workers, limit = memory.stages, excess.limit
     for text, changed, new_limit in _changes(memory, excess):
         least = max(limit.need(m) for w in workers.values() for m in moments(w))
         merged = {label: _merge(workers[label], memory.stages[label], changed[label]) for label in workers}

@@ -297,8 +297,8 @@ def figures(found: Estimate) -> dict[str, str]:
     out["price in all"] = dollars_text(found.total_dollars) + (" and what has no price" if found.unpriced else "")
     if isinstance(found.memory, Memory):
         for place in ("device", "host") if device_of(found.plan) == "cuda" else ("host",):
-            for phase, (_, moment) in found.memory.phases(place).items():  # type: ignore[arg-type]
-                out[f"memory of a worker: {phase}, {WHERE[place]}"] = memory_text(moment.total(place))  # type: ignore[arg-type]
+            for phase, (_, moment) in found.memory.phases(place).items():
+                out[f"memory of a worker: {phase}, {WHERE[place]}"] = memory_text(moment.total(place))
         out["fits"] = "no" if found.memory.excesses() else "yes" if found.memory.limits else "no memory is declared"
     if found.hours is not None:
         out[f"{found.hours.device}-hours"] = f"{found.hours.total:,.1f}"
@@ -308,7 +308,10 @@ def figures(found: Estimate) -> dict[str, str]:
 def side_by_side(found: Sequence[Estimate], names: Sequence[str]) -> Section:
     """A row per figure, a column per estimate; stages of one label share their rows."""
     columns = [figures(estimate) for estimate in found]
-    keys = dict.fromkeys(key for column in columns for key in column)
+    stages = {f"{load.name} {load.stage}" for estimate in found for load in estimate.loads}
+    keys = sorted(
+        dict.fromkeys(key for column in columns for key in column), key=lambda key: key.partition(":")[0] not in stages
+    )
     rows = tuple((key, *(column.get(key, "-") for column in columns)) for key in keys)
     return Section(found[0].how, ("figure", *names), rows)
 
