@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from rlspec.compiler.claims import Claims, claims_of
 from rlspec.compiler.compose import Composition, compose
+from rlspec.compiler.defined import check_definitions
 from rlspec.compiler.experiment import Experiment, resolve
 from rlspec.compiler.formulas import elaborate
 from rlspec.compiler.levels import Level
@@ -129,6 +130,9 @@ def check_whole(
     that names the variant when only a variant has it. A signal that an ablation no longer reads is no news. Mistakes in
     tests are reported; whether their expectations hold is for `run_tests` to say."""
     parsed = parser.parse(source)
+    kinds = {item.head.path[0].value for item in parsed[0].items}
+    if "def" in kinds and kinds <= {"rlspec", "use", "def"} and not parsed[1]:
+        return _definitions(source, parsed[0])
     found = _checked(source, parsed, settings, None, None, overlays)
     composition = found.composition
     tested = {case.variant.value for case in found.cases if case.variant is not None}
@@ -145,6 +149,15 @@ def check_whole(
             found.diagnostics.append(replace(diagnostic, notes=(*diagnostic.notes, f"in variant `{name}`")))
     found.diagnostics.sort(key=lambda d: d.span.start if d.span else -1)
     return found
+
+
+def _definitions(source: Source, file: tree.File) -> Checked:
+    """The check of a file that holds definitions alone, for others to use."""
+    report: list[Diagnostic] = []
+    composition = compose(file, source, report)
+    check_definitions(composition.file, composition.definitions, report)
+    report.sort(key=lambda d: d.span.start if d.span else -1)
+    return Checked(source, offered(report, source), None, None, composition, Claims(), [])
 
 
 def run_tests(found: Checked, variants: Mapping[str, Checked] | None = None) -> tuple[list[Verdict], list[Diagnostic]]:

@@ -57,8 +57,40 @@ def definition(document: Document, offset: int) -> list[Place]:
         near = Path(document.path).parent / text.value
         if text.span.start <= offset <= text.span.stop and near.suffix == ".rlspec" and near.is_file():
             return [Place(near, Span(0, 0))]
+    if (place := _used(document, offset)) is not None:
+        return [place]
     found = document.symbols.at(offset)
     return [Place(None, d.span) for d in found[1]] if found else []
+
+
+def _used(document: Document, offset: int) -> Place | None:
+    """Where a definition of another file stands, `shapes.slope` with `use shapes = "shapes.rlspec"`."""
+    files = {
+        item.head.labels[0].value: item.value.value
+        for item in document.file.items
+        if item.head.path[0].value == "use" and item.head.labels and isinstance(item.value, tree.Text)
+    }
+    for _, expression in document.expressions() if files else ():
+        for node in _members(expression):
+            inside = node.span.start <= offset <= node.span.stop
+            if inside and isinstance(node.target, tree.Name) and node.target.value in files:
+                near = Path(document.path).parent / files[node.target.value]
+                if not near.is_file():
+                    return None
+                there = Document(near.read_text(encoding="utf-8", errors="replace"), str(near))
+                named = (d for d in there.symbols.declarations if d.kind == "def" and d.name == node.name.value)
+                return next((Place(near, d.span) for d in named), Place(near, Span(0, 0)))
+    return None
+
+
+def _members(node: object) -> Iterator[tree.Member]:
+    if isinstance(node, tree.Member):
+        yield node
+    if isinstance(node, tuple):
+        for part in node:
+            yield from _members(part)
+    for name in getattr(node, "__dataclass_fields__", ()):
+        yield from _members(getattr(node, name))
 
 
 def references(document: Document, offset: int, declared: bool = True) -> list[Span]:

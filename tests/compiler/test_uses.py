@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlspec.compiler.check import Checked, check
+from rlspec.compiler.check import Checked, check, check_whole
 from rlspec.compiler.form import form_of
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.resolved import resolved_text
@@ -124,3 +124,37 @@ def test_syntax_errors_of_a_used_file_are_placed_in_it(tmp_path: Path) -> None:
     problem = only(using(tmp_path, "outcome", shapes="rlspec = 1\ndef f(x : real) : real = * x\n"))
     assert problem.source is not None
     assert (problem.code, problem.source.path) == ("RLC0005", str(tmp_path / "shapes.rlspec"))
+
+
+# ---------------------------------------------------------------------------------------- files of definitions alone
+
+
+def test_a_file_of_definitions_is_checked_by_itself() -> None:
+    assert check_whole(Source("shapes.rlspec", SHAPES)).diagnostics == []
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "def f(x : real@traj, cap : real) : real@traj = clip(x, -cap, cap)",
+        "def f(x : real@turn, gamma : real in [0, 1]) : real@turn = suffix_sum(x over turn, discount = gamma)",
+        "def f(x : real@traj, k : real) : real@traj in [-1, 1] = clip(k * x, -k, k)",
+    ],
+)
+def test_numbers_that_only_a_caller_knows_are_no_mistake(definition: str) -> None:
+    assert check_whole(Source("shapes.rlspec", f"rlspec = 1\n{definition}\n")).diagnostics == []
+
+
+@pytest.mark.parametrize(
+    ("definition", "code"),
+    [
+        ("def f(x : real@turn) : real@traj = x", "RLC0301"),
+        ("def f(x : real) : real = y", "RLC0101"),
+        ("def f(x : real) : real = f(x)", "RLC0106"),
+        ("def f(x : real@traj in [0, 1]) : real@traj in [0, 1] = 2 * x", "RLC0402"),
+        ("def f(x : rael) : real = x", "RLC0204"),
+        ("def f(x : real) : real = lib.g(x)", "RLC0107"),
+    ],
+)
+def test_what_is_wrong_in_a_body_is_said_before_anybody_calls_it(definition: str, code: str) -> None:
+    assert codes(check_whole(Source("shapes.rlspec", f"rlspec = 1\n{definition}\n"))) == [code]
