@@ -327,3 +327,21 @@ def test_a_stage_counts_its_schedule_in_updates():
     assert (found.updates, found.lr_warmup, found.lr) == (20, 6, 3e-4)
     warmup = Optimisation.of_warmup(Sft())
     assert (warmup.schedule, warmup.lr, warmup.updates) == ("constant", 4e-3, 350)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_tokens_are_measured_as_the_whole_softmax_has_them(temperature, make_model, make_rows, optimisation):
+    model = make_model()
+    rows = [*make_rows(5), replace(make_rows(1)[0], mask_T=np.zeros(len(make_rows(1)[0]), dtype=np.bool_))]
+    learner = Learner(model, replace(optimisation, micro_batch=2 * max(map(len, rows))))
+    found = learner.measured(rows, temperature)
+    own = learner.logprobs([row.tokens_T for row in rows], temperature)
+    for row, (logprobs_L, entropy_L), own_T in zip(rows, found, own, strict=True):
+        with torch.no_grad():
+            logits_TV = model(input_ids=torch.from_numpy(row.tokens_T.astype(np.int64))[None]).logits[0] / temperature
+        table_TV = torch.log_softmax(logits_TV.double(), dim=1)
+        at = np.flatnonzero(row.mask_T)
+        wanted = -(table_TV.exp() * table_TV).sum(dim=1).numpy()[at - 1]
+        assert entropy_L == pytest.approx(wanted, abs=1e-5)
+        assert logprobs_L == pytest.approx(own_T[at].astype(np.float64), abs=1e-5)
+    assert len(found[-1][0]) == 0
