@@ -112,6 +112,9 @@ def _calls(found: Estimate) -> Section:
         rows.append(("in all", "", "", "", "", "", "", "", dollars_text(found.total_dollars or None)))
         notes.append("tokens beside the dialogue (instructions, gold calls) are assumed to be 1,024 of each kind, "
                      "an answer without a limit 1,024")  # fmt: skip
+    for stage in found.plan.stages:
+        if stage.fields.get("model"):
+            notes.append(f"calls of `{stage.label}` to {stage.fields['model']} depend on its data and are not counted")
     if found.unpriced:
         names = ", ".join(found.unpriced)
         notes.append(f"no price for {names}: declare `price p : per_million_tokens {{ model = ... }}` or give --prices")

@@ -84,7 +84,7 @@ class _Loader:
         generates = self.stage.name != "sft"
         longest = max((self.turns(env) for env in self.plan.envs), default=1)
         sampled = min(self.context, longest * self.message) * count if generates else 0
-        learns = "lr" in fields
+        learns = "lr" in fields or "within" in fields  # what rides on a stage is learned from with it
         return StageLoad(
             stage=self.stage.label,
             name=self.stage.name,
@@ -95,7 +95,7 @@ class _Loader:
             shown=(self.context - 1) * count if generates else 0,
             learned=(sampled if generates else self.context * count) if learns else 0,
             passes=1 if learns and (fields.get("kl") or {}).get("coefficient", 0) > 0 else 0,
-            calls=tuple(self._calls()) if generates else (),
+            calls=tuple(self._calls()) if generates and count else (),
         )
 
     def turns(self, env: ComponentPlan) -> int:

@@ -287,3 +287,19 @@ def test_typical_dialogues_replace_bounds_and_never_exceed_them() -> None:
         (c.number, c.reads) for c in bound.calls if c.kind == "judge"
     ]
     assert beyond.tokens == bound.tokens
+
+
+def test_a_table_is_known_after_the_stage_that_finds_it() -> None:
+    text = (ROOT / "specs" / "papers" / "mt_grpo_irc.rlspec").read_text()
+    plan = check(Source("m.rlspec", text), variant="calibrated").plan
+    assert plan is not None
+    found = estimate(plan)
+    assert ("calibrate.weight, 7 values", "calibrate") in [(known.what, known.after) for known in found.known]
+    assert load_of(found, "calibrate").learned == 0
+
+
+def test_recovery_groups_are_learned_from_with_the_stage_that_they_ride_on() -> None:
+    found = estimate(plan_of((ROOT / "specs" / "papers" / "fission.rlspec").read_text()))
+    load = load_of(found, "fission")
+    assert (load.steps, load.trajectories) == (33, 64)
+    assert load.learned > 0
