@@ -133,19 +133,20 @@ def _step(fresh, job):
     return {"text": text, "state": state}
 
 
-def _reference(space, job):
-    return {"answer": _plain(space[job["main"]](**_loaded(job["state"])))}
+def _reference(fresh, job):
+    return {"answer": _plain(fresh()[job["main"]](**_loaded(job["state"])))}
 
 
-def _solve(space, job):
-    gym = _Gym(space, job)
-    space["tool_"], space["each_"] = gym.acted, gym.each
-    answer = _plain(space[job["main"]]())
+def _solve(fresh, job):
+    """A solution sees the tools and nothing else: its names are not those of the module."""
+    gym, own = _Gym(fresh(), job), fresh(1)
+    own["tool_"], own["each_"] = gym.acted, gym.each
+    answer = _plain(own[job["main"]]())
     return {"calls": [[n, {k: _plain(v) for k, v in a.items()}] for n, a in gym.calls], "answer": answer}
 
 
-def _replay(space, job):
-    gym = _Gym(space, job)
+def _replay(fresh, job):
+    gym = _Gym(fresh(), job)
     return {
         "observations": [gym.tried(name, arguments) for name, arguments in job["calls"]],
         "state": _saved(gym.state),
@@ -160,7 +161,7 @@ def _each(operation):
         results = []
         for item in job["items"]:
             try:
-                results.append({"ok": True, **operation(fresh(), {**job, **item})})
+                results.append({"ok": True, **operation(fresh, {**job, **item})})
             except Exception as error:
                 results.append({"ok": False, "error": failure(error)})
         return {"results": results}
@@ -168,11 +169,11 @@ def _each(operation):
     return batch
 
 
-def _search(space, job):
+def _search(fresh, job):
     """A solution by search, for tasks whose tools only compute: look at everything there is to see, then apply the
     tools to what is known, breadth first, until the wanted value (`target`) appears. The calls are those that lead to
     it, in order."""
-    gym = _Gym(space, job)
+    gym = _Gym(fresh(), job)
     makes = {}  # what is known, as JSON -> (value, the calls that it takes)
     left = job["budget"]
 
@@ -256,10 +257,10 @@ def _is(kind, value):
     return isinstance(value, (list, dict))
 
 
-def _play(space, job):
+def _play(fresh, job):
     """An attempt of the random policy: calls with arguments that it has seen or that are small, then an answer of the
     right type, mostly what it saw last."""
-    gym, dice = _Gym(space, job), _Dice(job["seed"])
+    gym, dice = _Gym(fresh(), job), _Dice(job["seed"])
     seen, calls = [], 0
     names = sorted(gym.tools)
     length = job["fewest"] + dice.below(max(1, job["most"] - job["fewest"]))

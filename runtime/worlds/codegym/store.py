@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import tempfile
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -97,16 +98,22 @@ def read(folder: Path) -> list[Environment]:
     return sorted(found, key=lambda e: e.id)
 
 
-def digest(settings: Synthesis) -> str:
-    """Names what a stage makes: its settings, the problems' text, and the code that makes it."""
+@cache
+def _code() -> str:
+    """SHA-256 of the code that makes environments."""
     code = hashlib.sha256()
     for path in sorted(files("rlspec.runtime.worlds").joinpath("codegym").iterdir(), key=lambda p: p.name):
         if path.name.endswith(".py"):
             code.update(path.name.encode() + b"\0" + path.read_bytes())
+    return code.hexdigest()
+
+
+def digest(settings: Synthesis) -> str:
+    """Names what a stage makes: its settings, the problems' text, and the code that makes it."""
     identity = {
         "settings": settings.model_dump(mode="json"),
         "problems": hashlib.sha256(text_of_problems(settings.problems).encode()).hexdigest(),
-        "code": code.hexdigest(),
+        "code": _code(),
     }
     return hashlib.sha256(canonical(identity).encode()).hexdigest()[:32]
 

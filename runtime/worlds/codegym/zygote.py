@@ -99,10 +99,9 @@ def child(pipe, codes, job, limits, base, sandbox):
         close_in(pipe, limits, base, sandbox)
         try:
 
-            def fresh():
+            def fresh(part=0):
                 space = operations.namespace(job.get("builtins", ()))
-                for code in codes:
-                    exec(code, space)
+                exec(codes[part], space)
                 return space
 
             answer = {"ok": True, **operations.OPERATIONS[job["op"]](fresh, job)}

@@ -1,0 +1,1 @@
+"""Language models behind OpenAI-compatible endpoints: requests with deadlines, retries, validated answers."""
