@@ -170,10 +170,11 @@ def observed(place: str) -> Iterator[Run]:
         yield run
     finally:
         run.on = False
-        heard, (sys.stdout, sys.stderr) = (sys.stdout, sys.stderr), before
-        for stream in heard:
+        listening = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = before
+        for output in listening:
             with suppress(OSError, ValueError):  # nobody reads any more
-                stream.flush()
+                output.flush()
 
 
 def keep(run: Run, status: int) -> None:

@@ -140,7 +140,11 @@ def test_other_arguments_and_places_are_other_answers(start: ModuleType, monkeyp
     places.add(start.place(["check", "a"]))
     monkeypatch.chdir("/")
     places.add(start.place(["check", "a"]))
-    assert len(places) == 5
+    monkeypatch.setattr(os, "isatty", lambda number: number == 1)
+    for width in (80, 120):
+        monkeypatch.setattr(os, "get_terminal_size", lambda number, width=width: os.terminal_size((width, 24)))
+        places.add(start.place(["check", "a"]))
+    assert len(places) == 7
 
 
 @pytest.mark.parametrize("words", [[], ["run", "a"], ["check", "--fix", "a"], ["fmt", "-"], ["check", "/dev/stdin"]])
