@@ -18,7 +18,7 @@ from rlspec.compiler.diff import Difference, difference
 from rlspec.compiler.digests import Side
 from rlspec.compiler.elaborate import describe, dotted
 from rlspec.compiler.experiment import Declared, Experiment
-from rlspec.compiler.formulas import EnvFormulas
+from rlspec.compiler.formulas import EnvFormulas, sources_of
 from rlspec.compiler.library import remarks, standard
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.showing.constants import SOURCES, Constant, constants_of, is_number, leaves, source_of, with_unit
@@ -172,7 +172,7 @@ def sheet(
         plan=plan,
         parts=tuple(_part(d, experiment) for kind in KINDS for d in experiment.of(kind).values()),
         shares=tuple((s.env, f"{s.share:.4g}") for s in plan.sources if len(plan.sources) > 1),
-        formulas=tuple(_formulas(experiment, plan)),
+        formulas=tuple(_formulas(experiment)),
         definitions=tuple(_definitions(experiment)),
         credit=_credit(experiment),
         stages=tuple(_part(d, experiment) for d in experiment.of("stage").values()),
@@ -218,29 +218,27 @@ def _part(declared: Declared, experiment: Experiment) -> Part:
 # -------------------------------------------------------------------------------------------------------- formulas
 
 
-def _formulas(experiment: Experiment, plan: Plan) -> Iterator[FormulaEntry]:
-    """All formulas in the order of the file, with what each can reach on the environments that use it."""
+def _formulas(experiment: Experiment) -> Iterator[FormulaEntry]:
+    """All formulas in the order of the file, with what each can reach on the sources (environments, and stages that
+    sample again) that use it."""
     known: dict[str, dict[str, str]] = {}
-    for env in experiment.of("env").values():
-        scratch = EnvFormulas(experiment, env, [])
+    scopes: dict[str, tuple[str | None, ...]] = {}
+    for env, stage in sources_of(experiment):
+        scratch = EnvFormulas(experiment, env, [], stage)
         scratch.build()
-        known[env.label] = {name: _reachable(value) for name, value in scratch.values.items()}
+        name = env.label if stage is None else stage.label
+        known[name] = {**known.get(name, {}), **{n: _reachable(value) for n, value in scratch.values.items()}}
+        scopes[name] = (name, env.label, None)
     for formula in experiment.formulas:
         found: dict[str, list[str]] = {}
-        for place in known if formula.on is None or formula.on not in known else [formula.on]:
-            if formula.name in known[place] and _is_of(experiment, formula.name, formula.on, place):
-                found.setdefault(known[place][formula.name], []).append(place)
-        everywhere = len(known) == 1 or len(found) == 1
-        reach = tuple((text, "" if everywhere else ", ".join(places)) for text, places in found.items())
-        declared = text_of(formula.item.head.type) if formula.item.head.type is not None else ""
-        yield FormulaEntry(formula.kind, formula.name, formula.on or "", formula.expression, declared, reach)
-
-
-def _is_of(experiment: Experiment, name: str, on: str | None, place: str) -> bool:
-    """Whether it is this declaration of the name that the environment uses."""
-    if on is not None:
-        return True
-    return not any(f.name == name and f.on == place for f in experiment.formulas)
+        declared = {f.on for f in experiment.formulas if f.name == formula.name}
+        for place, values in known.items():
+            nearest = next((scope for scope in scopes[place] if scope in declared), None)
+            if formula.name in values and nearest == formula.on:
+                found.setdefault(values[formula.name], []).append(place)
+        reach = tuple((text, ", ".join(places) if len(found) > 1 else "") for text, places in found.items())
+        written = text_of(formula.item.head.type) if formula.item.head.type is not None else ""
+        yield FormulaEntry(formula.kind, formula.name, formula.on or "", formula.expression, written, reach)
 
 
 def _reachable(value: Value) -> str:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlspec.compiler.showing.graph import graph_of
 from rlspec.compiler.showing.page import code, html_page, markdown_page, words
 from rlspec.compiler.showing.sheet import Sheet, sheet
 from rlspec.dsl.diagnostics import Source, SpecError
@@ -73,6 +74,29 @@ def test_formulas_say_what_they_reach_and_open_what_they_use(tarl: Sheet) -> Non
         ("retail", (("real@traj in [-5, 11]", ""),)), ("math", (("real@traj in {0, 10}", ""),))]  # fmt: skip
     assert [d.name for d in tarl.definitions] == ["std.grpo"]
     assert "Shao" in tarl.definitions[0].remark
+
+
+def test_a_formula_of_recovery_groups_is_told_with_what_it_reaches_there() -> None:
+    text = (ROOT / "tests" / "mini.rlspec").read_text()
+    text = text.replace("  credit =", "  reward R : real@traj on fission = 2 * outcome\n  credit =")
+    text = text.replace("  stage held_out", "  stage fission : resample { within = train }\n  stage held_out")
+    page = of(ROOT, text)
+    rewards = {f.on: f.reach for f in page.formulas if f.name == "R"}
+    assert rewards == {"": (("real@traj in [-0.1, 1.1]", ""),), "fission": (("real@traj in {0, 2}", ""),)}
+    (advantage,) = (f for f in page.formulas if f.name == "A")
+    assert len(advantage.reach) == 1
+    roles = graph_of(page.plan)
+    assert {"reward.R.desk", "reward.R.fission"} <= {n.name for n in roles.nodes}
+
+
+def test_a_choice_among_kinds_is_told_by_its_choices() -> None:
+    text = (ROOT / "tests" / "mini.rlspec").read_text()
+    text = text.replace("judge turns : oracle { on = [desk]  flip = 30% }", "judge turns : oracle { on = [desk] }\n"
+                        "  judge kinds : tiers { on = [desk] }\n"
+                        "  signal tier : {gold, soft, read, state, msg, err, dup}@turn = kinds.tier")  # fmt: skip
+    text = text.replace("      + 0.1 * sum", "      + 0.1 * count(tier == gold over turn)\n      + 0.1 * sum")
+    (tier,) = (f for f in of(ROOT, text).formulas if f.name == "tier")
+    assert tier.reach == (("{gold, soft, read, state, msg, err, dup}@turn", ""),)
 
 
 def test_a_definition_that_another_one_uses_is_opened_too() -> None:
