@@ -123,7 +123,6 @@ def _worker(plan: Plan, shape: Architecture, stage: StagePlan) -> Worker:
         ranks=workers,
         models=int((fields.get("kl") or {}).get("coefficient", 0) > 0),
         critics=int(bool(fields.get("critic"))),
-        tempered=float(fields.get("temperature", 1.0)) != 1.0,
     )
 
 

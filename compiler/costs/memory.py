@@ -78,8 +78,6 @@ class Worker:
     ranks: int
     models: int = 0
     critics: int = 0
-    entropy: bool = False
-    tempered: bool = False
 
     @property
     def wide(self) -> int:
