@@ -30,6 +30,7 @@ from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.logs.fitting import Batches, fitted, score
 from rlspec.runtime.logs.log import Log
 from rlspec.runtime.record import store
+from rlspec.runtime.record.directory import RunDirectory
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 
@@ -47,8 +48,26 @@ class Logged:
     step: int | None = None
 
     def kept(self, batches: Batches) -> Batches:
-        """Of the batches of the stage, those of the step."""
-        return [batch for batch in batches if self.step in (None, batch[0])]
+        """Of the batches of the stage, those of the step, without trajectories that a stage sampled again: their groups
+        are none of the specs', which may know no such stage."""
+        plan = self.log.plan
+        again = {s.stage for s in plan.sources if s.stage is not None} if plan is not None else set()
+        return [
+            (step, [t for t in batch if t.key.partition("/")[0] not in again])
+            for step, batch in batches
+            if self.step in (None, step)
+        ]
+
+    def found(self) -> dict[str, list[float]]:
+        """The tables that the run's stages found ("calibrate.weight" -> a value per choice)."""
+        if self.log.plan is None:
+            return {}
+        results = RunDirectory.open(self.log.path, None, resume=False).results()
+        return {
+            f"{stage}.{name}": [float(v) for v in values.values()]
+            for stage, body in results.items()
+            for name, values in body.get("results", {}).items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +162,13 @@ def _learning(log: Log) -> str | None:
 
 
 def scored(logged: Logged, plan: Plan, tables: Tables | None = None) -> list[Score]:
-    """Every trajectory of the log under a plan, in the log's order, without those that the machinery lost.
+    """Every trajectory of the log under a plan, in the log's order, without those that the machinery lost. Tables that
+    are not given are those that the run found.
 
     Raises:
         Refusal: RLC0705 the log lacks what a formula reads, or a table that a stage finds is not given.
     """
-    tables = tables or {}
+    tables = {**logged.found(), **(tables or {})}
     wanted = {name: size for source in plan.sources for name, size in tables_of(source.program).items()}
     if missing := sorted(wanted.keys() - tables.keys()):
         cure = f"give its values: --table {missing[0]}=" + ",".join(["0"] * wanted[missing[0]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from statistics import correlation
 
@@ -253,6 +254,25 @@ def test_an_unbound_table_is_asked_for_by_name(logged: rescoring.Logged) -> None
     assert "--table calibrate.weight=0,0,0" in refusal.value.cure
     with pytest.raises(Refusal, match="holds 3 values, not 2"):
         rescoring.scored(logged, waiting, {"calibrate.weight": [1, 2]})
+
+
+def test_tables_are_those_that_the_run_found(tmp_path: Path) -> None:
+    plan = plan_of(MINI)
+    with RunDirectory.create(tmp_path / "run", plan_text(plan), plan.digest, MINI) as directory:
+        directory.write_result("calibrate", {"results": {"weight": {"gold": 1.0, "read": 0.5}}})
+    assert rescoring.read(tmp_path / "run").found() == {"calibrate.weight": [1.0, 0.5]}
+
+
+def test_trajectories_that_were_sampled_again_are_left_out(tmp_path: Path) -> None:
+    plan = plan_of(MINI.replace("  stage held_out", "  stage fission : resample { within = train }\n  stage held_out"))
+    batch = [talk(i, *t) for i, t in enumerate(TALKS)]
+    again = [replace(batch[0], key="fission/0/0/0", group=7), replace(batch[1], key="fission/0/0/1", group=7)]
+    fitting.score(plan, [(0, batch)], {})
+    with RunDirectory.create(tmp_path / "run", plan_text(plan), plan.digest, MINI) as directory:
+        directory.write_trajectories("train", 0, [*batch, *again])
+    logged = rescoring.read(tmp_path / "run")
+    assert [s.key for s in rescoring.scored(logged, plan_of(HARSH))] == [t.key for t in batch]
+    assert len(rescoring.recorded(logged)) == len(batch)
 
 
 def test_rescoring_needs_neither_numba_nor_torch(run: Path) -> None:
