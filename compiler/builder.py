@@ -40,7 +40,7 @@ class Builder:
         key = (op, args, tuple(sorted((k, repr(v)) for k, v in attrs.items())))
         if key not in self._known:
             self._known[key] = len(self.steps)
-            self.steps.append(Step(op=op, args=args, level=level.label, attrs=attrs))  # type: ignore[arg-type]
+            self.steps.append(Step.model_construct(op=op, args=args, level=level.label, attrs=attrs))
         return self._known[key]
 
     def const(self, value: float) -> int:

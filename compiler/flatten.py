@@ -72,9 +72,9 @@ def calls(node: Any) -> Iterator[str]:
     if isinstance(node, tuple):
         for part in node:
             yield from calls(part)
-    elif dataclasses.is_dataclass(node) and not isinstance(node, tree.Span):
-        for field in dataclasses.fields(node):
-            yield from calls(getattr(node, field.name))
+    elif not isinstance(node, tree.Span | str):
+        for name in getattr(node, "__match_args__", ()):  # its fields
+            yield from calls(getattr(node, name))
 
 
 def _renamed(node: Any, names: Mapping[str, str]) -> Any:
