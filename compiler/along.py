@@ -31,8 +31,11 @@ def scanning(name: str) -> Function:
         if len(axes) != 1 or axes[0] is not value.level or value.level < Level.TURN:
             raise e.fail("RLC0302", f"`{name}` runs along the value's own axis, turn or token", subject.span)
         discount = next((a for a in node.arguments if a.name and a.name.value == "discount"), None)
-        options_of(e, node, scope, {"discount": 1.0})
+        rest = tuple(a for a in node.arguments if a is not discount)
+        options_of(e, tree.Call(node.function, rest, node.span), scope, {"discount": 1.0})
         factor = e.number(discount.value, scope) if discount else e.constant(1.0)
+        if discount is not None and factor.level > value.level:
+            raise e.too_fine(factor.level, value.level, discount.span, "the discount")
         step = e.builder.apply("scan", value.step, factor.step, level=value.level, fn=name, axis=AXES[axes[0]])
         low, high = (-INF if value.range.low < 0 else 0.0), (INF if value.range.high > 0 else 0.0)
         return Value(step, "real", value.level, Range(low, high))

@@ -206,10 +206,10 @@ class Elaborator:
 
     @staticmethod
     def _scaled(op: str, left: Value, right: Value) -> tuple[str, Range] | None:
-        """A sum times a constant is still a sum of (scaled) members."""
-        if op == "*" and left.members and right.level is Level.CONST:
+        """A sum times what is the same for all members is still a sum of (scaled) members."""
+        if op == "*" and left.members and right.level <= Level.STEP:
             return left.members[0], left.members[1] * right.range
-        if op == "*" and right.members and left.level is Level.CONST:
+        if op == "*" and right.members and left.level <= Level.STEP:
             return right.members[0], right.members[1] * left.range
         return None
 
@@ -221,9 +221,9 @@ class Elaborator:
         if not same or (ordered and left.base not in NUMERIC):
             raise self.fail("RLC0201", f"{left.base} and {right.base} cannot be compared by `{node.op}`", node.span)
         self.same_unit([left, right], node.span, "compared")
-        known = self.builder.constant(left.step), self.builder.constant(right.step)
-        if known[0] is not None and known[1] is not None:
-            holds = float(_HOLDS[node.op](*known))
+        a, b = self.builder.constant(left.step), self.builder.constant(right.step)
+        if a is not None and b is not None:
+            holds = float(_HOLDS[node.op](a, b))
             return Value(self.builder.const(holds), "bool", Level.CONST, Range.of(holds))
         step = self.builder.apply(COMPARISONS[node.op], left.step, right.step)
         return self._bool(step, finest([left.level, right.level]))
@@ -318,6 +318,9 @@ class Elaborator:
         return replace(found, step=step, choices=choices)
 
     def too_fine(self, found: Level, declared: Level, span: tree.Span, what: str) -> Failed:
+        if found is Level.STEP:
+            return self.fail("RLC0301", f"{what} is the same for the whole run, but this follows the training step", span,
+                             "declare it at level step: `@step`")  # fmt: skip
         axis = found.label
         reducers = "sum, mean, any, all, count, min, max, first or last"
         return self.fail(

@@ -114,7 +114,7 @@ def _step(step: Step, level: Level, args: list[tuple[Column, Level]], tree: _Tre
             return [_looked_up(code, attrs) for code in args[0][0]]
         case "anneal":
             lifted = [tree.lift(column, at, level) for column, at in args]
-            return [annealed(*values, attrs) for values in zip(*lifted, strict=True)]
+            return [annealed(at, start, end, attrs) for at, start, end in zip(*lifted, strict=True)]
         case _:
             lifted = [tree.lift(column, at, level) for column, at in args]
             return [ELEMENT[step.op](*values) for values in zip(*lifted, strict=True)]

@@ -328,6 +328,8 @@ def test_a_sum_of_schedules_has_its_exact_range() -> None:
         ("anneal(0, 1, shape = cosine) + anneal(1, 0, shape = cosine)", "[1, 1]"),
         ("anneal(0, 1, over = 10, shape = cosine) + anneal(1, 0, over = 20, shape = cosine)", "[0, 2]"),
         ("clip(w_fmt, 0, 2.5) + w_corr", "[4, 5.5]"),
+        ("w_fmt * sum(verdict over turn where verdict in {0, 1}) / num(turn)", "[0, 3]"),
+        ("std.tarl(outcome, verdict, major_penalty = anneal(0, 5))", "[-5, 11]"),
     ],
 )
 def test_ranges_of_schedules(expression: str, reach: str) -> None:
@@ -388,6 +390,7 @@ def test_without_over_a_schedule_ends_with_its_training_stage() -> None:
         ("top(outcome over turn, share = 0.2)", "RLC0303"),
         ("policy.entrpy", "RLC0109"),
         ("stage.stop", "RLC0101"),
+        ("std.tarl(outcome, verdict, process_cap = anneal(0, 5))", "RLC0301"),
     ],
 )
 def test_mistakes_with_schedules_shares_and_measures_are_named(expression: str, code: str) -> None:
