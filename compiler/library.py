@@ -41,7 +41,7 @@ def remarks() -> dict[str, str]:
         for item in parser.parse(Source(str(path), "\n".join(lines)))[0].items:
             if item.head.path[0].value == "def":
                 at = "\n".join(lines).count("\n", 0, item.span.start)
-                above = []
+                above: list[str] = []
                 while at and lines[at - 1].startswith("#"):
                     at -= 1
                     above.insert(0, lines[at].removeprefix("#").strip())
