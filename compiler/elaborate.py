@@ -319,8 +319,8 @@ class Elaborator:
 
     def too_fine(self, found: Level, declared: Level, span: tree.Span, what: str) -> Failed:
         if found is Level.STEP:
-            return self.fail("RLC0301", f"{what} is the same for the whole run, but this follows the training step", span,
-                             "declare it at level step: `@step`")  # fmt: skip
+            message = f"{what} is the same for the whole run, but this follows the training step"
+            return self.fail("RLC0301", message, span, "declare it at level step: `@step`")
         axis = found.label
         reducers = "sum, mean, any, all, count, min, max, first or last"
         return self.fail(

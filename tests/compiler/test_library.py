@@ -141,9 +141,9 @@ def test_the_first_published_mt_grpo_pays_what_precedes_the_first_tool_result() 
 
 
 def test_discounts_and_weights_may_follow_the_step_or_the_turn() -> None:
-    late = value("std.gtpo(verdict, outcome, gamma = 0.9, lambda = anneal(1, 0, over = 10))", TURNS, "outcome=[1, 0, 0]",
-                 "step=10")  # fmt: skip
-    assert late == value("std.gtpo(verdict, outcome, gamma = 0.9, lambda = 0)", TURNS, "outcome=[1, 0, 0]")
+    given = (TURNS, "outcome=[1, 0, 0]")
+    late = value("std.gtpo(verdict, outcome, 0.9, lambda = anneal(1, 0, over = 10))", *given, "step=10")
+    assert late == value("std.gtpo(verdict, outcome, 0.9, lambda = 0)", *given)
     until_an_error = "suffix_sum(verdict over turn, discount = indicator(verdict >= 0))"
     assert value(until_an_error, "verdict=[1, 0, -1, 1]") == [0, -1, -1, 1]
     with pytest.raises(SpecError, match="varies over token"):
