@@ -408,7 +408,8 @@ def sites(file: tree.File) -> list[Site]:
             value = value.arguments[0].value
         choices = [c for c in get_args(info.annotation) if isinstance(c, str)] if info else []
         if isinstance(value, tree.Name) and value.value in choices:
-            out.append(Site(value.span, frozenset([path]), tuple(c for c in choices if c != value.value)))
+            if others := tuple(c for c in choices if c != value.value):
+                out.append(Site(value.span, frozenset([path]), others))
         elif isinstance(value, tree.Boolean):
             out.append(Site(value.span, frozenset([path]), (str(not value.value).lower(),)))
         elif isinstance(value, tree.Text):
