@@ -303,14 +303,25 @@ def _generate(w: Worker) -> Iterable[Found]:
     yield "generate", "attention of a sampling step", [Term("one layer's keys and values, gathered", gathered)]
     length = min(w.prompt, PROMPT_BLOCK)
     rows = max(1, min(w.prompts, PROMPT_BLOCK // max(1, length)))
-    states = 3 * shape.width + 4 * shape.queries + 5 * shape.keys + 4 * shape.active * shape.feed_forward
-    group = shape.heads // shape.kv_heads
-    mask = rows * length * w.prompt * (1 + group + group * size)  # as made, for a group of heads, as numbers
+    tokens, group = rows * length, shape.heads // shape.kv_heads
+    # Locals of a layer live until the next one sets them anew: projected, rotated and swapped queries and keys, and
+    # the feed-forward layer's gate and up. The mask is a bool for each head of a group; attention makes numbers of it.
+    attending = shape.width + 5 * shape.queries + 4 * shape.keys + 2 * shape.active * shape.feed_forward
+    feeding = 3 * shape.width + 4 * shape.queries + 4 * shape.keys + 4 * shape.active * shape.feed_forward
+    mask = tokens * w.prompt * group if w.engine == "hf" and length > 1 else 0
     yield (
         "generate",
-        "prompts are read",
+        "prompts are read: attention",
         [
-            Term("one layer's states of a block of prompts", rows * length * states * size),
-            Term("attention mask of the block", mask if w.engine == "hf" and length > 1 else 0),
+            Term("one layer's states of a block of prompts", tokens * attending * size),
+            Term("attention mask of the block", mask * (1 + size)),
+        ],
+    )
+    yield (
+        "generate",
+        "prompts are read: feed-forward",
+        [
+            Term("one layer's states of a block of prompts", tokens * feeding * size),
+            Term("attention mask of the block", mask),
         ],
     )
