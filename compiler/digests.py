@@ -90,14 +90,15 @@ def item_digest(item: tree.Item) -> str:
 
 def graph_digest(plan: Plan) -> str:
     """Of the lowered plan. Where roles run, and the texts that plans carry for readers, do not count."""
-    body: dict[str, Any] = plan.model_dump(mode="json", exclude={"name", "title", "notes", *ESTIMATES})
+    body: dict[str, Any] = plan.model_dump(mode="json", exclude={"name", "title", "notes", "sources", *ESTIMATES})
+    body["sources"] = [dict(source) for source in plan.sources]  # programs are written as they are
     for word in _PLACEMENT:
         body["graph"].pop(word, None)
     body["policy"]["fields"].pop("shape", None)
     drop_unused(body)
     for source in body["sources"]:
         source.pop("formulas", None)
-        source["terms"] = [term["output"] for term in source["terms"]]
+        source["terms"] = [term.output for term in source["terms"]]
     return "g1:" + hashlib.sha256(canonical(body).encode()).hexdigest()
 
 

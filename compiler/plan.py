@@ -14,7 +14,7 @@ from typing import Any, Literal
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.program import LevelName, Program
-from rlspec.compiler.records import Field, Record, model_validator
+from rlspec.compiler.records import Field, Record, for_json, model_validator
 
 
 class _Part(Record):
@@ -257,5 +257,7 @@ def drop_unused(body: dict[str, Any]) -> None:
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys and no spaces: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    """JSON with sorted keys and no spaces: equal values give equal text. Records may be among them."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=for_json
+    )

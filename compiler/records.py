@@ -267,10 +267,11 @@ def _plain(value: Any, as_json: bool, sparse: bool) -> Any:
 
 
 def _text(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_for_json)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=for_json)
 
 
-def _for_json(value: Any) -> Any:
+def for_json(value: Any) -> Any:
+    """What `json.dumps` is to write for a value that it does not know (its `default`)."""
     if isinstance(value, Record):
         return value.__dict__
     if isinstance(value, set | frozenset):
