@@ -20,6 +20,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -80,7 +81,7 @@ class Endpoint:
 
     def say_all(self, batch: Sequence[Messages], temperature: float = 1.0, **options: Any) -> list[str]:
         """Answers to several conversations, in their order. Raises as `say`."""
-        return self._run([lambda client, m=m: self._say(client, m, temperature, options) for m in batch])
+        return self._run([partial(self._say, messages=m, temperature=temperature, options=options) for m in batch])
 
     def message(self, messages: Messages, temperature: float = 1.0, **options: Any) -> dict[str, Any]:
         """The model's message with its tool calls, as a mapping. Raises as `say`."""

@@ -330,7 +330,7 @@ class _Rewriter(ast.NodeTransformer):
             case ast.Name() if (of := self._hidden(node)) is not None:
                 if self._item_type(of, 1).startswith("list"):
                     raise NotDecomposed(f"line {node.lineno}: a loop over the rows of `{of}` reads them as a whole")
-                names = [ast.Constant(self._count(of)), ast.Constant(self._get(of))]
+                names: list[ast.expr] = [ast.Constant(self._count(of)), ast.Constant(self._get(of))]
                 return ast.Call(ast.Name("each_", ast.Load()), names, [])
         visited = self.visit(node)
         assert isinstance(visited, ast.expr)

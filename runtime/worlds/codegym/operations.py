@@ -174,7 +174,7 @@ def _search(fresh, job):
     tools to what is known, breadth first, until the wanted value (`target`) appears. The calls are those that lead to
     it, in order."""
     gym = _Gym(fresh(), job)
-    makes = {}  # what is known, as JSON -> (value, the calls that it takes)
+    makes: dict[str, tuple] = {}  # what is known, as JSON -> (value, the calls that it takes)
     left = job["budget"]
 
     def learn(name, arguments, used):
@@ -261,7 +261,8 @@ def _play(fresh, job):
     """An attempt of the random policy: calls with arguments that it has seen or that are small, then an answer of the
     right type, mostly what it saw last."""
     gym, dice = _Gym(fresh(), job), _Dice(job["seed"])
-    seen, calls = [], 0
+    seen: list = []
+    calls = 0
     names = sorted(gym.tools)
     length = job["fewest"] + dice.below(max(1, job["most"] - job["fewest"]))
     while calls < length and names:

@@ -28,7 +28,7 @@ KEPT_CODES = 4096
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 sys.path.insert(0, HERE)
-import operations  # noqa: E402 - beside this file, which an isolated interpreter does not look for by itself
+import operations  # type: ignore[import-not-found]  # noqa: E402 - beside this file, where `-I` does not look
 
 sys.path.pop(0)
 
@@ -126,7 +126,7 @@ class Zygote:
     def __init__(self, sock, most, sandbox):
         self.sock, self.most, self.sandbox = sock, most, sandbox
         self.codes = collections.OrderedDict()
-        self.waiting = collections.deque()
+        self.waiting: collections.deque[dict] = collections.deque()
         self.running = {}  # pipe -> [pid, job id, deadline, bytes so far, most bytes]
         self.inbox = b""
         self.base = 0
@@ -169,6 +169,7 @@ class Zygote:
 
     def learn(self, job):
         """Compile code; nothing of it runs here."""
+        found: object
         try:
             found = [compile(text, f"<{job['digest']}>", "exec", dont_inherit=True) for text in job["texts"]]
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
