@@ -174,7 +174,7 @@ class Patcher:
         if not self._of(names[0].value, self._component_of(names[0], head.type.base)):
             self._add(plain)
 
-    def _component_of(self, kind: tree.Name, node: tree.Expression | tree.Choices) -> str:
+    def _component_of(self, kind: tree.Name, node: tree.Expression) -> str:
         """The name of a component of that kind; RLC0111 where there is none."""
         name = node.value if isinstance(node, tree.Name) else ""
         known = catalog().get(kind.value, {})

@@ -84,8 +84,10 @@ def audit(
         own = {env: [t for t in trajectories if t.env == env] for env in envs}
         found = []
         for env, listed in own.items():
-            labels = [TierJudge(Tiers()).label(log.task(t).gold, t.dialogue)[0] for t in listed]
-            found.append(_evidence(log, env, listed, labels, TIERS, threshold or THRESHOLD, scale or SCALE))
+            kinds = [TierJudge(Tiers()).label(log.task(t).gold, t.dialogue)[0] for t in listed]
+            found.append(
+                _evidence(log, env, listed, kinds, TIERS, THRESHOLD if threshold is None else threshold, scale or SCALE)
+            )
         return found
     batches = fitted(log, plan, stage)
     tables: dict[str, list[float]] = {}
