@@ -30,9 +30,8 @@ import click
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def synth(problems: str, out: Path, long_cot: bool, show_inputs: bool, valid_tests: int, **options: Any) -> None:
     """Make environments of PROBLEMS, a JSONL file of coding problems ("shipped": those of this package)."""
-    from pydantic import ValidationError
-
     from rlspec.compiler.catalog.codegym import Synthesis
+    from rlspec.compiler.fields import ValidationError
     from rlspec.runtime.refusal import Refusal
     from rlspec.runtime.worlds.codegym.problems import read_problems
     from rlspec.runtime.worlds.codegym.store import write
