@@ -196,10 +196,11 @@ def _body(tables: Tables) -> bytes:
 
 
 def cache_folder() -> Path | None:
-    """The folder of our caches, or None where there is no home to put one in."""
+    """The folder of our caches, or None where there is no home to put one in, or where `$RLSPEC_CACHE` names none
+    (`off`, or whatever is no absolute path)."""
     named = os.environ.get("RLSPEC_CACHE")
     if named:
-        return Path(named)
+        return Path(named) if os.path.isabs(named) else None
     shared = os.environ.get("XDG_CACHE_HOME")
     if shared and os.path.isabs(shared):
         return Path(shared, "rlspec")

@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 
 from rlspec.cli import kept
+from rlspec.dsl.tables import cache_folder
 
 ROOT = Path(__file__).parents[2]
 START = ROOT / "bin" / "rlc-start"
@@ -152,6 +153,12 @@ def test_what_is_never_kept(start: ModuleType, words: list[str]) -> None:
     assert start.place(words) is None
 
 
+def test_nothing_is_kept_where_the_user_says_so(start: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RLSPEC_CACHE", "off")
+    assert start.place(["check", "a"]) is None
+    assert cache_folder() is None
+
+
 def test_a_run_that_writes_is_not_kept(rlc: Shell, spec: Path) -> None:
     spec.write_text(spec.read_text("utf-8").replace(" = ", "  =  "), "utf-8")
     time.sleep(2 * kept.GRAIN / 1e9)
@@ -214,7 +221,7 @@ def test_code_that_was_touched_ends_it(start: ModuleType, tmp_path: Path) -> Non
 
 def test_damage_ends_it(start: ModuleType, entry: Path) -> None:
     sound = entry.read_bytes()
-    for at in range(len(sound)):
+    for at in (*range(0, 100, 7), *range(100, len(sound), len(sound) // 20), len(sound) - 1):
         entry.write_bytes(sound[:at])
         assert not holds(start, entry), at
         entry.write_bytes(sound[:at] + bytes([sound[at] ^ 1]) + sound[at + 1 :])
