@@ -72,7 +72,7 @@ CASES = [
     Case("long", "qwen3", 320, 4, 8, 2, 768, 8000, True, "float32", 2048, 2048, 2, 4),
     Case("vocabulary", "qwen3", 256, 2, 4, 2, 768, 151_936, True, "float32", 128, 512, 8, 32),
     Case("deep", "llama", 512, 16, 8, 8, 1408, 8000, False, "float32", 256, 512, 4, 8),
-    Case("wide", "qwen2", 1280, 4, 16, 4, 3584, 32_000, True, "float32", 128, 256, 4, 4, workers=1),
+    Case("wide", "qwen3", 1280, 4, 16, 4, 3584, 32_000, True, "float32", 128, 256, 4, 4, workers=1),
     Case("bfloat16", "qwen3", 512, 6, 8, 2, 1536, 32_000, False, "bfloat16", 256, 1024, 8, 16),
     Case("bfloat16-long", "llama", 384, 4, 6, 2, 1024, 8000, True, "bfloat16", 2048, 4096, 4, 4),
     Case("reference", "llama", 512, 6, 8, 4, 1408, 16_000, False, "float32", 256, 1024, 8, 8, kl=0.01),
