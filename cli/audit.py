@@ -88,5 +88,9 @@ def _text(found: Audit) -> str:
         lines.append(f"correlation of mean reward and outcome {number(found.agreement, '+')}")
     for label, calibration in (found.calibrations or {}).items():
         table = ", ".join(f"{choice} {value:+.3f}" for choice, value in calibration.weights.items())
-        lines.append(f"{label}: {table}; {len(calibration.rounds)} rounds, {calibration.ended}")
+        lines.append(f"{label}: {table}; {_rounds(len(calibration.rounds))}, {calibration.ended}")
     return "\n".join(lines)
+
+
+def _rounds(count: int) -> str:
+    return "1 round" if count == 1 else f"{count} rounds"
