@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     Found = tuple[Source | None, list[Diagnostic]]
 
+MOST = 200  # diagnostics of one file that are printed as text
 ROUNDS = 8  # a fix may uncover the next mistake
 BOM = b"\xef\xbb\xbf"
 
@@ -98,8 +99,10 @@ def _unlocked(source: Source) -> list[Diagnostic]:
 def _print(path: Path, source: Source | None, diagnostics: list[Diagnostic], fixed: int) -> None:
     from rlspec.dsl.diagnostics import render
 
-    for diagnostic in diagnostics:
+    for diagnostic in diagnostics[:MOST]:
         click.echo(render(diagnostic, source) + "\n", err=True)
+    if len(diagnostics) > MOST:
+        click.echo(f"{len(diagnostics) - MOST} more are not shown\n", err=True)
     counts = {s: sum(d.severity == s for d in diagnostics) for s in ("error", "warning", "note")}
     said = [f"{count} {word}{'s' * (count != 1)}" for word, count in counts.items() if count]
     if not counts["error"]:

@@ -69,6 +69,7 @@ def _status() -> int:
 
     from rlspec.cli.group import rlc
 
+    out = sys.stdout
     try:
         status = rlc.main(prog_name="rlc", standalone_mode=False)
     except click.exceptions.Abort:
@@ -80,6 +81,10 @@ def _status() -> int:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+    except SystemExit:  # click's own when the reader of standard output has left; 1 would be an answer of `rlc diff`
+        if sys.stdout is not out:
+            return 0
+        raise
     except Exception as error:
         if not _curable(error):
             raise

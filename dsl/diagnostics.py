@@ -25,6 +25,8 @@ from rlspec.dsl.codes import CODES
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.tree import Span
 
+LONGEST_LINE = 240  # of longer lines an excerpt shows a part
+
 Severity = Literal["error", "warning", "note"]
 
 
@@ -106,8 +108,9 @@ def render(diagnostic: Diagnostic, source: Source | None = None) -> str:
         stop_row, stop_column = source.position(max(diagnostic.span.stop, diagnostic.span.start + 1))
         text = source.line(row)
         width = (stop_column if stop_row == row else len(text) + 1) - column
+        text, before, width = _window(text, column - 1, width)
         gutter = " " * len(str(row))
-        marker = "".join("\t" if c == "\t" else " " for c in text[: column - 1]) + "^" * max(1, width)
+        marker = "".join("\t" if c == "\t" else " " for c in text[:before]) + "^" * max(1, width)
         lines += [
             f"{gutter}--> {source.path}:{row}:{column}",
             f"{gutter} |",
@@ -118,6 +121,17 @@ def render(diagnostic: Diagnostic, source: Source | None = None) -> str:
         lines.append(f" --> {source.path}")
     lines += [f"  = {note}" for note in diagnostic.notes]
     return "\n".join(lines)
+
+
+def _window(text: str, before: int, width: int) -> tuple[str, int, int]:
+    """A long line's part around its mark, where the mark begins in it, and how far it goes."""
+    if len(text) <= LONGEST_LINE:
+        return text, before, width
+    start = max(0, min(before - LONGEST_LINE // 3, len(text) - LONGEST_LINE))
+    shown = text[start : start + LONGEST_LINE]
+    left, right = "..." * (start > 0), "..." * (start + LONGEST_LINE < len(text))
+    at = before - start + len(left)
+    return f"{left}{shown}{right}", at, min(width, len(left) + len(shown) - at)
 
 
 def as_json(diagnostic: Diagnostic, source: Source | None = None) -> dict[str, Any]:
