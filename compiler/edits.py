@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from rlspec.compiler.form import ORDER, PER_ENV, Form, Names, Path
 from rlspec.compiler.normal import SYMMETRIC, Node, sum_of, terms_of
-from rlspec.compiler.notation import number_text, part_text, term_text, text_of
+from rlspec.compiler.notation import formula_text, number_text, part_text, term_text
 from rlspec.dsl.dataclass import dataclass
 
 Op = Literal["set", "add", "remove", "rename", "formula"]
@@ -222,14 +222,15 @@ def _formula_edits(a: Form, b: Form) -> list[Edit]:
         new = b.formulas.get(path)
         if new is None:
             gone, implied = Form(formulas={path: old}), _follows(path, a, b)
-            out.append(Edit("remove", path, text_of(old), None, removed=gone, implied=implied))
+            out.append(Edit("remove", path, formula_text(path[0], old), None, removed=gone, implied=implied))
         elif new.key != old.key:
             change = formula_change(old, new)
-            out.append(Edit("formula", path, text_of(old), text_of(new), change=change))
+            texts = formula_text(path[0], old), formula_text(path[0], new)
+            out.append(Edit("formula", path, *texts, change=change))
     for path, new in b.formulas.items():
         if path not in a.formulas:
             come, implied = Form(formulas={path: new}), _follows(path, a, b)
-            out.append(Edit("add", path, None, text_of(new), added=come, implied=implied))
+            out.append(Edit("add", path, None, formula_text(path[0], new), added=come, implied=implied))
     return sorted(out, key=lambda e: PER_ENV.index(e.path[0]))
 
 

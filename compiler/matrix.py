@@ -14,7 +14,7 @@ from rlspec.compiler.catalog import schema
 from rlspec.compiler.digests import Side
 from rlspec.compiler.edits import Edit
 from rlspec.compiler.form import WIRED, Form, Path
-from rlspec.compiler.notation import text_of
+from rlspec.compiler.notation import formula_text
 from rlspec.compiler.records import Undefined
 from rlspec.dsl.dataclass import dataclass
 
@@ -40,6 +40,8 @@ def summary(sides: Sequence[Side]) -> list[Line]:
     rows.append(Line("signal", "signal", tuple(tuple(_signals(s.form)) for s in sides)))
     for kind in ("reward", "advantage"):
         rows.append(Line(kind, kind, tuple(tuple(_formulas(s.form, kind)) for s in sides)))
+    if any(p[0] == "credit" for s in sides for p in s.form.formulas):
+        rows.append(Line("credit", "credit", tuple(tuple(_credit(s.form)) for s in sides)))
     rows.append(Line("optimisation", "stages", tuple((" -> ".join(_stages(s.form)),) for s in sides)))
     for role in ("optimisation", "budget"):
         rows.append(Line(role, role, tuple(tuple(_stage_fields(s.form, role)) for s in sides)))
@@ -62,7 +64,7 @@ def fields(sides: Sequence[Side], everything: bool = False) -> list[Line]:
 
 def _cell(form: Form, path: Path) -> tuple[Any, ...]:
     if path in form.formulas:
-        return (text_of(form.formulas[path]),)
+        return (formula_text(path[0], form.formulas[path]),)
     return (form.leaves[path],) if path in form.leaves else ()
 
 
@@ -111,9 +113,13 @@ def _formulas(form: Form, kind: str) -> list[str]:
     texts: dict[str, list[str]] = {}
     for path, whole in form.formulas.items():
         if path[0] == kind:
-            texts.setdefault(f"{path[1]} = {text_of(whole)}", []).append(path[2])
+            texts.setdefault(f"{path[1]} = {formula_text(kind, whole)}", []).append(path[2])
     envs = len(form.labels("env"))
     return [text if len(on) == envs else f"on {', '.join(on)}: {text}" for text, on in texts.items()]
+
+
+def _credit(form: Form) -> list[str]:
+    return [text.replace("where = ", "where ", 1) for text in _formulas(form, "credit")] or ["every token of the agent"]
 
 
 def _stages(form: Form) -> list[str]:

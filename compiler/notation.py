@@ -22,6 +22,11 @@ def text_of(whole: Node) -> str:
     return term_text(*next(iter(terms.values()))) if len(terms := terms_of(whole)) == 1 else _text(whole, {})[0]
 
 
+def formula_text(kind: str, whole: Node) -> str:
+    """A formula of a kind in one line: that of the credit is a condition, all others are numbers."""
+    return part_text(whole) if kind == "credit" else text_of(whole)
+
+
 def part_text(part: Node) -> str:
     """A part by itself: a condition stays one."""
     return _text(part, {})[0]

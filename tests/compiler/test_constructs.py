@@ -20,6 +20,7 @@ from rlspec.compiler.evaluator import annealed, evaluate
 from rlspec.compiler.formula import formula
 from rlspec.compiler.kernels import source
 from rlspec.compiler.levels import BY_LABEL, Level
+from rlspec.compiler.matrix import summary
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.program import Program
 from rlspec.compiler.resolved import resolved_text
@@ -495,6 +496,9 @@ def test_what_is_restricted_is_an_edit_of_the_credit() -> None:
         assert found.verified
         assert {e.role for e in found.edits} == {"credit"}
     assert len({p.digest for p in (plain, restricted, smaller)}) == 3
+    (row,) = [r for r in summary([Side("a", plain), Side("b", smaller)]) if r.what == "credit"]
+    where = "where top(policy.entropy over (group, traj, turn, token), share = 0.1)"
+    assert row.cells == (("every token of the agent",), (where,))
 
 
 @pytest.mark.parametrize("text", [CALIBRATED, RECOVERY, replaced(RECOVERY, ("credit = agent_tokens(A)", TOP))])
