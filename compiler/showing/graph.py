@@ -59,7 +59,7 @@ class Graph:
         """An edge; what flows between the same two boxes is one edge."""
         for place, edge in enumerate(self.edges):
             if (edge.source, edge.target, edge.both, edge.loop) == (source, target, both, loop):
-                said = dict.fromkeys([*edge.what.split(", "), what])
+                said = dict.fromkeys([*edge.what.split(", "), *what.split(", ")])
                 self.edges[place] = Edge(source, target, ", ".join(filter(None, said)), both, loop)
                 return
         self.edges.append(Edge(source, target, what, both, loop))
@@ -92,6 +92,8 @@ def _roles(plan: Plan, graph: Graph) -> None:
     for source in plan.sources:
         env = plan.labelled(source.env)
         share = f"{source.share:.3g} of the tasks" if len([s for s in plan.sources if s.share]) > 1 else ""
+        if not source.share and source.stage is None:
+            share = "not trained on"
         place = graph.add(f"env.{source.env}", "env", *filter(None, (f"env {source.env}", env.name, share)))
         graph.link(policy, place, "calls, results", both=True)
         if source.user is not None:
@@ -204,10 +206,13 @@ def _stages(plan: Plan, graph: Graph) -> None:
 
 
 def _formulas(plan: Plan, graph: Graph) -> None:
-    several = len(plan.sources) > 1
+    alike: dict[str, list[SourcePlan]] = {}  # sources that read and compute the same are drawn once
     for source in plan.sources:
+        alike.setdefault(repr((source.program, source.signals, source.formulas, source.terms)), []).append(source)
+    for source, *others in alike.values():
+        several = len(alike) > 1
         prefix = f"{source.name}." if several else ""
-        on = f" on {source.name}" if several else ""
+        on = f" on {', '.join(s.name for s in (source, *others))}" if several else ""
         kinds = {name: "advantage" if name == source.advantage else "reward" for name in source.formulas}
         program = source.program
         told = {program.outputs[name] for name in source.formulas}  # a term that is the whole formula, or a signal

@@ -161,6 +161,7 @@ def sheet(
     base = Side(source.path, plan, source, experiment, variant)
     varied = {} if variant else {n: check(source, settings, None, n, overlays) for n in found.composition.variants}
     constants = tuple(constants_of(experiment))
+    drawn = [s for s in plan.sources if s.stage is None]
     return Sheet(
         name=experiment.name,
         title=experiment.title or experiment.name,
@@ -171,7 +172,7 @@ def sheet(
         digest=base.digests.value,
         plan=plan,
         parts=tuple(_part(d, experiment) for kind in KINDS for d in experiment.of(kind).values()),
-        shares=tuple((s.env, f"{s.share:.4g}") for s in plan.sources if len(plan.sources) > 1),
+        shares=tuple((s.env, f"{s.share:.4g}") for s in drawn if len(drawn) > 1),
         formulas=tuple(_formulas(experiment)),
         definitions=tuple(_definitions(experiment)),
         credit=_credit(experiment),

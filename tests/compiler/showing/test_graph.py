@@ -60,6 +60,17 @@ def test_formulas_go_over_their_terms_also_those_with_a_minus() -> None:
     assert ("verdict", "R") not in found
 
 
+def test_what_is_the_same_for_recovery_groups_is_drawn_once() -> None:
+    text = (ROOT / "tests" / "mini.rlspec").read_text()
+    text = text.replace("  stage held_out", "  stage fission : resample { within = train }\n  stage held_out")
+    plan = check(Source("mini", text)).plan
+    assert plan is not None
+    assert [s.stage for s in plan.sources] == [None, "fission"]
+    assert [n.name for n in graph_of(plan, "formulas").nodes].count("R") == 1
+    talks = next(e for e in graph_of(plan, "roles").edges if e.both)
+    assert talks.what == "calls, results"
+
+
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_edge_has_its_boxes(path: Path, view: str) -> None:

@@ -85,6 +85,7 @@ def test_a_formula_of_recovery_groups_is_told_with_what_it_reaches_there() -> No
     assert rewards == {"": (("real@traj in [-0.1, 1.1]", ""),), "fission": (("real@traj in {0, 2}", ""),)}
     (advantage,) = (f for f in page.formulas if f.name == "A")
     assert len(advantage.reach) == 1
+    assert page.shares == ()
     roles = graph_of(page.plan)
     assert {"reward.R.desk", "reward.R.fission"} <= {n.name for n in roles.nodes}
 
