@@ -17,20 +17,21 @@ All written code runs in the jail. What is measured is measured; nothing is admi
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rlspec.compiler.catalog.codegym import Synthesis
+from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.codegym import decompose, guard
+from rlspec.runtime.worlds.codegym.batches import Batches, Draft
 from rlspec.runtime.worlds.codegym.comparators import same
 from rlspec.runtime.worlds.codegym.environment import SUBMIT, Design, Environment, Row
 from rlspec.runtime.worlds.codegym.envstring import configuration_text
-from rlspec.runtime.worlds.codegym.host import Jail, Job, Limits, Result, first_state, tool_table
+from rlspec.runtime.worlds.codegym.host import Jail, Result, first_state
 from rlspec.runtime.worlds.codegym.problems import Configuration, Problem
 from rlspec.runtime.worlds.codegym.toolschema import BadTool, fits
 from rlspec.runtime.worlds.codegym.yields import Count, Made
+from rlspec.runtime.worlds.protocol import InfraFailure
 
 MOST_CALLS = 4_096
 """Calls after which a solution is stopped; how many a task may have is for the filter to say."""
@@ -70,18 +71,6 @@ class Policy(Protocol):
         """The answer of an attempt; None for none."""
 
 
-@dataclass(slots=True)
-class Draft:
-    """A problem on its way. `tried` solutions so far, `rows` its tasks that are still in."""
-
-    problem: Problem
-    configurations: list[Configuration]
-    design: Design
-    references: list[Any] = field(default_factory=list)
-    tried: int = 0
-    rows: list[Row] = field(default_factory=list)
-
-
 def author_of(settings: Synthesis) -> Author:
     """The author that the stage declares."""
     if settings.author == "deterministic":
@@ -103,17 +92,26 @@ def policy_of(settings: Synthesis, jail: Jail) -> Policy | None:
 def synthesise(settings: Synthesis, problems: Sequence[Problem], author: Author | None = None) -> Made:
     """Make, measure and admit environments; the same for equal settings and problems when the author is deterministic.
 
+    A problem, or a task, that an endpoint's failure loses is left out and counted as lost.
+
     Raises:
-        InfraFailure, Refusal: the sandbox or an endpoint failed.
+        Refusal: RLC0708, the sandbox failed, or more than a quarter of the problems was lost; RLC0710, this machine
+            cannot keep written code in.
     """
     with Jail(sandbox=settings.sandbox) as jail:
-        return _Synthesiser(settings, jail, author or author_of(settings), policy_of(settings, jail)).run(problems)
+        maker = _Synthesiser(settings, jail, author or author_of(settings), policy_of(settings, jail), len(problems))
+        try:
+            return maker.run(problems)
+        except InfraFailure as failure:
+            raise Refusal("RLC0708", f"the synthesis failed: {failure}", "cure the cause and run again") from failure
 
 
 class _Synthesiser:
-    def __init__(self, settings: Synthesis, jail: Jail, author: Author, policy: Policy | None) -> None:
-        self.settings, self.jail, self.author, self.policy = settings, jail, author, policy
+    def __init__(self, settings: Synthesis, jail: Jail, author: Author, policy: Policy | None, size: int) -> None:
+        self.settings, self.author, self.policy = settings, author, policy
         self.table: list[Count] = []
+        self.batches = Batches(settings.limits, jail)
+        self.lost, self.bearable = 0, size // 4
 
     def run(self, problems: Sequence[Problem]) -> Made:
         drafts = self._designed(problems)
@@ -137,6 +135,13 @@ class _Synthesiser:
         ]
         return Made(environments, self.table)
 
+    def _lose(self, count: Count, failure: InfraFailure) -> None:
+        """Count what the machinery has lost; give up when that is too much."""
+        count.why[f"lost: {_short(failure.reason)}"] += 1
+        self.lost += 1
+        if self.lost > self.bearable:
+            raise failure
+
     # --------------------------------------------------------------------------------------------------- counting
 
     def _count(self, name: str, before: Sequence[Draft], rows: bool = True) -> Count:
@@ -150,42 +155,6 @@ class _Synthesiser:
         count.problems = len(after)
         count.tasks = sum(len(d.rows) if rows else len(d.configurations) for d in after)
         return after
-
-    # ------------------------------------------------------------------------------------------------------ jobs
-
-    def _batches(
-        self, drafts: Sequence[Draft], op: str, items: Sequence[list[dict[str, Any]]], within: float, texts: int = 1
-    ) -> list[list[Result]]:
-        """One batch of items per draft, each batch in one child; a batch that is lost is done again one by one, as long
-        as the environment's seconds last."""
-        whole = self.settings.limits.environment_within
-        jobs = [
-            self._job(d, op, batch, min(whole, within * max(1, len(batch))), texts)
-            for d, batch in zip(drafts, items, strict=True)
-        ]
-        out: list[list[Result]] = []
-        for draft, batch, result in zip(drafts, items, self.jail.run_all(jobs), strict=True):
-            found = _unpacked(result, len(batch))
-            out.append(found if found is not None else self._singly(draft, op, batch, within, texts))
-        return out
-
-    def _singly(self, draft: Draft, op: str, batch: list[dict[str, Any]], within: float, texts: int) -> list[Result]:
-        out: list[Result] = []
-        until = time.monotonic() + self.settings.limits.environment_within
-        for item in batch:
-            if time.monotonic() > until:
-                out.append(Result("timeout", text="the environment took too long"))
-                continue
-            result = self.jail.run(self._job(draft, op, [item], within, texts))
-            found = _unpacked(result, 1)
-            out.append(found[0] if found else result)
-        return out
-
-    def _job(self, draft: Draft, op: str, batch: list[dict[str, Any]], within: float, texts: int) -> Job:
-        design = draft.design
-        shared = {"op": op, "tools": tool_table(design), "main": design.main, "items": batch}
-        limits = Limits(wall=within, cpu=within, memory=self.settings.limits.memory_mib << 20)
-        return Job(design, texts, shared, limits)
 
     # ---------------------------------------------------------------------------------------------------- filters
 
@@ -201,6 +170,9 @@ class _Synthesiser:
             except (decompose.NotDecomposed, guard.Unsafe, BadTool) as error:
                 count.why[_short(str(error))] += 1
                 continue
+            except InfraFailure as failure:
+                self._lose(count, failure)
+                continue
             out.append(Draft(problem, list(chosen[problem.id]), design))
         return self._through(count, out, rows=False)
 
@@ -210,7 +182,7 @@ class _Synthesiser:
         items = [[{"state": configuration_text(t.input)} for t in d.problem.tests] for d in drafts]
         out = []
         for draft, results in zip(
-            drafts, self._batches(drafts, "reference", items, limits.reference_within), strict=True
+            drafts, self.batches.run(drafts, "reference", items, limits.reference_within), strict=True
         ):
             passed = [
                 r.status == "ok" and same(draft.problem.comparator, r.value.get("answer"), t.output)
@@ -228,7 +200,7 @@ class _Synthesiser:
         items = [[{"state": configuration_text(c.input)} for c in d.configurations] for d in drafts]
         out = []
         for draft, results in zip(
-            drafts, self._batches(drafts, "reference", items, limits.reference_within), strict=True
+            drafts, self.batches.run(drafts, "reference", items, limits.reference_within), strict=True
         ):
             kept: list[Configuration] = []
             for configuration, result in zip(draft.configurations, results, strict=True):
@@ -257,7 +229,7 @@ class _Synthesiser:
             for draft in drafts:
                 if draft.problem.id in solved:
                     continue
-                found = self._try(draft, number)
+                found = self._try(draft, number, count)
                 if found is not None:
                     draft.tried = number + 1
                     trying.append(Draft(draft.problem, draft.configurations, found, draft.references, number + 1))
@@ -274,12 +246,15 @@ class _Synthesiser:
         count.why.update(reasons[i] for i in reasons if i not in solved)
         return self._through(count, out)
 
-    def _try(self, draft: Draft, number: int) -> Design | None:
+    def _try(self, draft: Draft, number: int, count: Count) -> Design | None:
         if self.settings.solver == "search":
             return draft.design if number == 0 else None  # the search is deterministic: a second one finds the same
         try:
             return self.author.solution(draft.problem, draft.design, number)
         except (guard.Unsafe, BadTool):
+            return None
+        except InfraFailure as failure:
+            self._lose(count, failure)
             return None
 
     def _solutions(self, drafts: list[Draft]) -> list[list[Result]]:
@@ -299,7 +274,7 @@ class _Synthesiser:
             for draft, batch in zip(drafts, items, strict=True):
                 for item in batch:
                     item["main"] = draft.design.main
-        return self._batches(drafts, op, items, within, texts)
+        return self.batches.run(drafts, op, items, within, texts)
 
     def _rows(self, draft: Draft, results: list[Result]) -> tuple[list[Row], str | None]:
         """The tasks with the solution's calls, or why the solution does not count."""
@@ -332,7 +307,7 @@ class _Synthesiser:
         ]
         out = []
         within = self.settings.limits.solve_within
-        for draft, results in zip(drafts, self._batches(drafts, "replay", items, within), strict=True):
+        for draft, results in zip(drafts, self.batches.run(drafts, "replay", items, within), strict=True):
             kept = []
             for row, result in zip(draft.rows, results, strict=True):
                 seen = result.value.get("observations", [])
@@ -371,24 +346,27 @@ class _Synthesiser:
         name = f"solve rate: at most {admit.solve_rate:.1%} of {admit.attempts} by {admit.policy}"
         count = self._count(name, drafts)
         if admit.attempts:
-            for draft, rates in zip(drafts, self._rates(drafts), strict=True):
+            for draft, rates in zip(drafts, self._rates(drafts, count), strict=True):
                 rated = [r.model_copy(update={"solve_rate": rate}) for r, rate in zip(draft.rows, rates, strict=True)]
                 draft.rows = [r for r in rated if r.solve_rate is not None and r.solve_rate <= admit.solve_rate]
-                count.why["too easy"] += len(rated) - len(draft.rows)
+                count.why["too easy"] += sum(r.solve_rate is not None for r in rated) - len(draft.rows)
             count.why = +count.why
         return self._through(count, [d for d in drafts if d.rows])
 
-    def _rates(self, drafts: list[Draft]) -> list[list[float]]:
+    def _rate(self, policy: Policy, draft: Draft, row: Row, count: Count) -> float | None:
+        """The share of attempts that are right; None when one was lost."""
+        attempts = self.settings.admit.attempts
+        try:
+            answers = [policy.attempt(draft.problem, draft.design, row, n) for n in range(attempts)]
+        except InfraFailure as failure:
+            self._lose(count, failure)
+            return None
+        return sum(self._right(draft, row, answer) for answer in answers) / attempts
+
+    def _rates(self, drafts: list[Draft], count: Count) -> Sequence[Sequence[float | None]]:
         attempts = self.settings.admit.attempts
         if self.policy is not None:
-            return [
-                [
-                    sum(self._right(d, row, self.policy.attempt(d.problem, d.design, row, n)) for n in range(attempts))
-                    / attempts
-                    for row in d.rows
-                ]
-                for d in drafts
-            ]
+            return [[self._rate(self.policy, d, row, count) for row in d.rows] for d in drafts]
         items = [
             [
                 {
@@ -405,7 +383,7 @@ class _Synthesiser:
         ]
         out = []
         within = self.settings.limits.solve_within
-        for draft, results in zip(drafts, self._batches(drafts, "play", items, within), strict=True):
+        for draft, results in zip(drafts, self.batches.run(drafts, "play", items, within), strict=True):
             right = [
                 self._right(draft, draft.rows[n // attempts], r.value.get("answer")) if r.status == "ok" else False
                 for n, r in enumerate(results)
@@ -416,21 +394,6 @@ class _Synthesiser:
     @staticmethod
     def _right(draft: Draft, row: Row, answer: Any) -> bool:
         return answer is not None and same(draft.problem.comparator, answer, row.reference)
-
-
-def _unpacked(result: Result, size: int) -> list[Result] | None:
-    """Results of a batch, or None when the batch was lost."""
-    found = result.value.get("results")
-    if result.status != "ok" or not isinstance(found, list) or len(found) != size:
-        return None
-    return [
-        Result("ok", r) if isinstance(r, dict) and r.get("ok") is True else Result("error", text=str(_said(r)))
-        for r in found
-    ]
-
-
-def _said(result: Any) -> str:
-    return str(result.get("error", ""))[:200] if isinstance(result, Mapping) else ""
 
 
 def _are_calls(calls: Any) -> bool:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from rlspec.compiler.catalog.codegym import Synthesis
+from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.codegym.llm import LlmAuthor
 from rlspec.runtime.worlds.codegym.problems import SHIPPED, Problem, read_problems
 from rlspec.runtime.worlds.codegym.synthesis import synthesise
 from rlspec.runtime.worlds.codegym.yields import Made
-from rlspec.runtime.worlds.protocol import InfraFailure
 
 DECOMPOSED = next(p for p in read_problems(SHIPPED) if p.id == "total.double")
 PLAIN = DECOMPOSED.model_copy(
@@ -101,8 +101,23 @@ def test_a_wrong_decomposition_fails_the_unit_tests(model: Model) -> None:
 
 def test_a_model_that_never_answers_in_form_is_a_failure_not_a_verdict(model: Model) -> None:
     model.reply = lambda body: "I would rather not."
-    with pytest.raises(InfraFailure, match="no valid answer"):
+    with pytest.raises(Refusal, match=r"RLC0708.*no valid answer"):
         model.synthesise(PLAIN)
+
+
+def test_one_lost_problem_of_many_is_left_out_and_counted(model: Model) -> None:
+    several = [PLAIN.model_copy(update={"id": f"p{n}"}) for n in range(4)]
+
+    def reply(body: dict[str, Any]) -> str:
+        return "I would rather not." if len(model.asked) <= 3 else written(solution=DECOMPOSED.solution)
+
+    model.reply = reply
+    url = f"http://127.0.0.1:{model.http.server_port}/v1"
+    used = Synthesis.model_validate({"author": "llm", "model": "m", "endpoint": url, "admit": {"attempts": 0}})
+    made = synthesise(used, several)
+    assert [e.id for e in made.environments] == ["p1", "p2", "p3"]
+    (reason,) = made.table[0].why
+    assert reason.startswith("lost: m: no valid answer")
 
 
 SOLVE = """def solve():
