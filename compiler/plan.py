@@ -199,9 +199,9 @@ class Plan(_Part):
 
     @property
     def digest(self) -> str:
-        """`p1:` and 64 hex digits of SHA-256 over the canonical JSON, without title, notes, estimates, and deadlines. It
-        identifies a run, so placement counts: another number of workers gives other last bits. What two experiments
-        share wherever they run is `rlspec.compiler.digests.graph_digest`."""
+        """`p1:` and 64 hex digits of SHA-256 over the canonical JSON, without title, notes, estimates, and deadlines.
+        It identifies a run, so placement counts: another number of workers gives other last bits. What two
+        experiments share wherever they run is `rlspec.compiler.digests.graph_digest`."""
         body = self.model_dump(mode="json", exclude={"title", "notes", *ESTIMATES})
         for word in ("ready_within", "step_within"):
             del body["graph"][word]
