@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from rlspec.compiler.check import Checked, check
@@ -19,6 +21,7 @@ from rlspec.compiler.resolved import resolved_text, schema_file
 from rlspec.compiler.stored import read_plan
 from rlspec.dsl.diagnostics import Source, render
 from rlspec.dsl.parser import read
+from rlspec.runtime.launch import launch
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.registry import runnable
 
@@ -185,34 +188,42 @@ def test_sides_of_plans_have_no_secret(installed: Path, tmp_path: Path, monkeypa
 # ------------------------------------------------------------------------------------------------------- running
 
 
-def started(path: Path, out: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    before = os.environ.get("PYTHONPATH", "")
-    env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{before}", **environment}
-    command = [sys.executable, "-m", "rlspec.cli.main", "run", str(path), "--executor", "local", "--out", str(out)]
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=300)
+class Watcher:
+    """Keeps everything that a run says."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def begin(self, what: str, total: int | None) -> None:
+        self.said.append(what)
+
+    def line(self, metrics: Mapping[str, Any]) -> None:
+        self.said.append(str(metrics))
+
+    def note(self, text: str) -> None:
+        self.said.append(text)
 
 
 @pytest.mark.slow
-def test_a_run_imports_the_plugin_and_nothing_holds_its_secret(installed: Path, tmp_path: Path) -> None:
+def test_a_run_imports_the_plugin_and_nothing_holds_its_secret(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GYM_KEY", KEY)
     path = spec(tmp_path, JUDGE.replace("[drop]", "[drop]  fails = 30%"))
-    small = path.read_text().replace("steps = 5steps  checkpoint_every = 2steps", "steps = 1steps")
-    small = small.replace("after = [coldstart, train]  tasks = 3tasks", "after = [train]  tasks = 1tasks")
-    path.write_text(small.replace("max_steps = 6steps", "max_steps = 2steps").replace("3steps", "1steps"))
-    done = started(path, tmp_path / "out", installed, GYM_KEY=KEY)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert (tmp_path / "out" / "tiny_gym.plugin.json").exists()
-    written = [p for p in (tmp_path / "out").rglob("*") if p.is_file()]
-    import pyarrow.parquet as pq
-
+    text = path.read_text()
+    train = "stage train : grpo { tasks_per_step = 2tasks  group = 4trajs  steps = 1steps  max_new_tokens = 8tokens }"
+    path.write_text(f"{text[: text.index('  stage coldstart')]}  {train}\n}}\n")
+    found = check(read(path))
+    plan, watcher, out = plan_of(found), Watcher(), tmp_path / "out"
+    assert found.experiment is not None
+    launch(plan, resolved_text(found.experiment, plan), out, "local", watcher, spec=path)
+    assert "tiny_gym.judges" in sys.modules
+    written = [p for p in out.rglob("*") if p.is_file()]
     rows = [row for p in written if p.suffix == ".parquet" for row in pq.read_table(p).to_pylist()]
     assert any('401 for the key secret("GYM_KEY")' in str(row) for row in rows)
-    assert all(KEY not in str(row) for row in rows)
+    assert all(KEY not in str(row) for row in (*rows, *watcher.said))
     assert [p for p in written if KEY.encode() in p.read_bytes()] == []
-    assert KEY not in done.stdout + done.stderr
-    assert (
-        plan_of(check(read(tmp_path / "out" / "resolved.rlspec"))).digest
-        == json.loads((tmp_path / "out" / "versions.json").read_text())["plan_digest"]
-    )
+    assert plan_of(check(read(out / "resolved.rlspec"))).digest == plan.digest
 
 
 def refused(folder: Path) -> str:
