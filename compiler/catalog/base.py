@@ -56,7 +56,6 @@ class Component(Struct):
 
     KIND: ClassVar[str]
     NAME: ClassVar[str]
-    # What a stage finds: "table(signal)" is a real per choice of the signal that its field `signal` names.
     MEASURES: ClassVar[dict[str, str]] = {}
     # What a stage finds: "table(signal)" is a real per choice of the signal that its field `signal` names.
     RESULTS: ClassVar[dict[str, str]] = {}
