@@ -19,7 +19,7 @@ from rlspec.dsl.diagnostics import Diagnostic
 
 CODE = "RLC0529"
 GIB = 2**30
-PROCESS = round(0.5 * GIB)
+PROCESS = round(0.55 * GIB)
 """A worker process before it holds a policy: Python, torch, transformers (measured, Linux, CPU build)."""
 
 
