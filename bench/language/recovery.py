@@ -3,12 +3,12 @@
     python bench/language/recovery.py                        # 2,500 files, one to five faults each
     python bench/language/recovery.py --files 500 --seed 3 --show 5
 
-A fault counts only when it is one by itself: Lark, from the same grammar and without our recovery, refuses the file
-with this fault alone, or a head in it runs over its line. The faults of one file stand in different items and at least
-two lines apart (`--same-item`: only the latter; a second mistake inside of one formula is often found only when the
-first is cured). Printed are, for each kind of fault alone and for files with one to five: how many files had exactly as
-many diagnostics as faults, how often the first diagnostic stood within a line of the first fault, and the most
-diagnostics that a file had beyond its faults.
+A fault counts only when it is one by itself: Lark's tables, without our recovery, refuse the file with this fault
+alone, or a head in it runs over its line. The faults of one file stand in different items and at least two lines apart
+(`--same-item`: only the latter; a second mistake inside of one formula is often found only when the first is cured).
+Printed are, for each kind of fault alone and for files with one to five: how many files had exactly as many diagnostics
+as faults, how often the first diagnostic stood within a line of the first fault, and the most diagnostics that a file had
+beyond its faults.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedInput
+from lark import Lark, Token
 
+from rlspec.dsl.automaton import Automaton
 from rlspec.dsl.diagnostics import Source, render
 from rlspec.dsl.parser import parse
-from rlspec.dsl.tables import GRAMMAR
+from rlspec.dsl.tables import GRAMMAR, load
+from rlspec.dsl.tokens import scan
 
 ROOT = Path(__file__).parents[2]
 APART = 2  # lines between two faults of a file
@@ -110,19 +111,23 @@ def reference() -> Lark:
 
 
 def sound(text: str) -> bool:
-    """Whether Lark reads it and every head stands on one line (parameters in parentheses may not)."""
-    try:
-        tree = reference().parse(text)
-    except UnexpectedInput:
+    """Whether the tables that Lark makes of the grammar take all its tokens, without any recovery, and every head
+    stands on one line with the sign that follows it (parameters in parentheses may not)."""
+    tables = load()
+    scanned = scan(text, tables)
+    if scanned.diagnostics:
         return False
-    for item in tree.find_pred(lambda t: t.data in ("item_value", "item_body")):
-        head, sign = item.children[0], item.meta
-        if not isinstance(head, Tree) or any(c.data == "parameters" for c in head.children if isinstance(c, Tree)):
-            continue
-        shown = text[sign.start_pos : head.meta.end_pos]
-        after = re.match(r"(?:[ \t]|#[^\n]*)*[={]", text[head.meta.end_pos :])
-        if "\n" in shown or after is None:
-            return False
+    automaton = Automaton(tables, "file")
+    if not all(automaton.take(token) for token in scanned.tokens):
+        return False
+    items = list(automaton.values[0])
+    while items:
+        item = items.pop()
+        items += item.body or ()
+        if item.head.parameters is None:
+            after = re.match(r"(?:[ \t]|#[^\n]*)*[={]", text[item.head.span.stop :])
+            if "\n" in text[item.head.span.start : item.head.span.stop] or after is None:
+                return False
     return True
 
 
@@ -369,6 +374,7 @@ def specs() -> list[Spec]:
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--files", type=int, default=2500)
+    options.add_argument("--seconds", type=float, default=float("inf"), help="stop then, with fewer files")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument("--most", type=int, default=5, help="faults in one file")
     options.add_argument("--kind", help="only this kind of fault")
@@ -380,7 +386,8 @@ def main() -> int:
     by_kind: dict[str, Tally] = defaultdict(Tally)
     by_count: dict[int, Tally] = defaultdict(Tally)
     total, spent, shown, turn = Tally(), [], 0, 0
-    while total.files < asked.files:
+    end = time.monotonic() + asked.seconds
+    while total.files < asked.files and time.monotonic() < end:
         spec, wanted, turn = rng.choice(texts), 1 + total.files % asked.most, turn + 1
         faults: list[Fault] = []
         for kind in [kinds[turn % len(kinds)]] if wanted == 1 else rng.choices(kinds, k=wanted):
