@@ -7,8 +7,8 @@ A fault counts only when it is one by itself: Lark's tables, without our recover
 alone, or a head in it runs over its line. The faults of one file stand in different items and at least two lines apart
 (`--same-item`: only the latter; a second mistake inside of one formula is often found only when the first is cured).
 Printed are, for each kind of fault alone and for files with one to five: how many files had exactly as many diagnostics
-as faults, how often the first diagnostic stood within a line of the first fault, and the most diagnostics that a file had
-beyond its faults.
+as faults, how often the first diagnostic stood within a line of the first fault, and the most diagnostics that a file
+had beyond its faults.
 """
 
 from __future__ import annotations
