@@ -207,17 +207,6 @@ def _complete(experiment: Experiment, report: list[Diagnostic]) -> None:
         report.append(Diagnostic("RLC0503", f"env `{label}` has no share in the mix", item.head.span))
 
 
-def _suited(experiment: Experiment, report: list[Diagnostic]) -> None:
-    """Stages that cannot follow each other."""
-    seen_training = False
-    for declared in experiment.of("stage").values():
-        if declared.name == "sft" and seen_training:
-            report.append(
-                Diagnostic("RLC0504", "a cold start comes before the training stage", declared.item.head.span)
-            )
-        seen_training = seen_training or declared.name == "grpo"
-
-
 def _credit(experiment: Experiment, advantages: list[str], levels: list[Level], report: list[Diagnostic]) -> None:
     if experiment.credit is None:
         return
