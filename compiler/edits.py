@@ -91,7 +91,7 @@ class Edit:
         kind = self.path[0]
         if kind == "mix":
             return "env"
-        if kind in ("stage", *ORDER):
+        if kind in ("stage", "failed", *ORDER):
             return "budget" if len(self.path) > 2 and self.path[-1] in _BUDGET else "optimisation"
         if kind == "seed":
             return "optimisation"

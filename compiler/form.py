@@ -31,7 +31,7 @@ Names = Mapping[tuple[str, str], str]
 
 ORDER: Path = ("stages",)
 FORMULAS = ("reward", "advantage")
-PER_ENV = ("signal", *FORMULAS, "credit")
+PER_ENV = ("signal", *FORMULAS, "credit", "failed")
 WIRED = {"serves": "env", "on": "env"}
 _APART = {"format", "name", "title", "notes", "seed", "policy", "engine", "envs", "users", "judges", "sources",
           "credit", "stages", "graph", "budget", "resources", "prices", "parts", "plugins"}  # fmt: skip
@@ -97,7 +97,7 @@ def _path(path: Path, names: Names) -> Path:
     if kind in PER_ENV and rest:
         words = rest[0].split("/")  # an environment, a stage, or both
         rest[0] = "/".join(names.get(("env", w), names.get(("stage", w), w)) for w in words)
-    owner = "env" if kind == "mix" else kind
+    owner = {"mix": "env", "failed": "stage"}.get(kind, kind)
     return (kind, names.get((owner, label), label), *rest)
 
 
@@ -188,6 +188,8 @@ def _fields(form: Form, root: Path, values: Mapping[str, Any], owner: type[Recor
             else:
                 _flat(form, path, value)
             continue
+        if info is not None and _reference_of(owner, name) == "let":
+            continue  # a name of the author's; what it says is among the formulas
         unordered = info is not None and get_origin(info.annotation) in (frozenset, set)
         form.leaves[path] = sorted(value, key=canonical) if unordered and isinstance(value, list) else value
         if info is not None and (ref := _reference_of(owner, name)):
@@ -261,6 +263,9 @@ def _formulas(source: SourcePlan, normaliser: Normaliser, paid: str, where: str 
     out["advantage", source.advantage] = normaliser.output(source.advantage, rewards)
     if where is not None and where in outputs:
         out["credit", "where"] = normaliser.output(where, inner)
+    for name in outputs:
+        if name.endswith(".failed"):  # what a stage samples again
+            out["failed", name.removesuffix(".failed")] = normaliser.output(name, inner)
     return out
 
 

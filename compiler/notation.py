@@ -23,8 +23,8 @@ def text_of(whole: Node) -> str:
 
 
 def formula_text(kind: str, whole: Node) -> str:
-    """A formula of a kind in one line: that of the credit is a condition, all others are numbers."""
-    return part_text(whole) if kind == "credit" else text_of(whole)
+    """A formula of a kind in one line: what is credited and what failed are conditions, all others are numbers."""
+    return part_text(whole) if kind in ("credit", "failed") else text_of(whole)
 
 
 def part_text(part: Node) -> str:

@@ -157,7 +157,8 @@ class Scene:
         program = self.formulas.elaborator.builder.program(outputs)
         known = {}
         for name, table in self.tables.items():
-            found = self.formulas.table(*name.split(".", 1), tree.Span(0, 0))
+            owner, _, result = name.partition(".")
+            found = self.formulas.table(owner, result, tree.Span(0, 0))
             assert found is not None
             known[name] = [table[c] for c in found.choices]
         return bind(program, known)

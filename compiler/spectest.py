@@ -133,7 +133,7 @@ def source_of(experiment: Experiment, case: Case, report: list[Diagnostic]) -> t
         Failed: after reporting.
     """
     sources = sources_of(experiment)
-    chosen = [(env, stage) for env, stage in sources if stage is None]
+    chosen = [s for s in sources if s[1] is None]
     if case.on is not None:
         name = case.on.value
         chosen = [(env, stage) for env, stage in sources if name == (stage.label if stage else env.label)]

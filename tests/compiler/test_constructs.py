@@ -617,3 +617,14 @@ def test_numbers_without_a_unit_take_the_other_s_and_rates_have_none(expression:
 def test_units_of_params_do_not_mix_either(value: str) -> None:
     text = RECOVERY.replace("  credit", f"  param x : real = {value}\n  credit")
     assert "RLC0305" in [d.code for d in checked(text).errors]
+
+
+def test_what_failed_is_compared_by_what_it_says_and_not_by_its_name() -> None:
+    named = replaced(RECOVERY, ("within = train", "within = train  failed = lost"),
+                     ("  credit", "  let lost : bool@traj = outcome == 0\n  credit"))  # fmt: skip
+    other = named.replace("lost", "missed")
+    a, b, c = (plan_of(t) for t in (named, other, named.replace("outcome == 0", "num(turn) > 9")))
+    assert difference(Side("a", a), Side("b", b)).equal
+    found = difference(Side("a", a), Side("c", c))
+    assert found.verified
+    assert [r.where for r in found.rows] == ["failed.fission"]
