@@ -173,6 +173,14 @@ class Gym(_From):
     ] = "trial_then_overwrite"
     step_within: Annotated[float, Unit("s"), Field(gt=0, description="seconds of one step")] = 3.0
     memory_mib: Annotated[int, Field(ge=1, description="MiB that one step may allocate")] = 100
+    remembers: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="results of different steps that a worker keeps, as a step depends on code, state and call "
+            "alone; 0: every step is run",
+        ),
+    ] = 20_000
     sandbox: Annotated[
         Literal["seccomp", "none"],
         Field(description="how written code is kept in; none: not at all, for code that you would run yourself"),

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,8 @@ from rlspec.runtime.worlds.protocol import Call, InfraFailure, Observation
 
 Sandbox = Literal["seccomp", "none"]
 _BUILTINS = sorted(BUILTINS)
+LARGEST_KEPT = 4_096
+"""Characters of the largest state whose steps are remembered."""
 ERROR = "error : "
 UNKNOWN = f"{ERROR}unknown tool"
 GRACE = 10.0
@@ -197,10 +200,11 @@ class Jail:
         ours, theirs = socket.socketpair()
         theirs.set_inheritable(True)
         script = str(Path(__file__).with_name("zygote.py"))
-        command = [sys.executable, "-I", "-S", script, str(theirs.fileno()), str(self.workers), self.sandbox]
+        # As `-I`, but with the environment that is given here, so that sets have the same order every time.
+        command = [sys.executable, "-S", "-s", "-P", script, str(theirs.fileno()), str(self.workers), self.sandbox]
         self._process = subprocess.Popen(
             command,
-            env={},
+            env={"PYTHONHASHSEED": "0"},
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -303,10 +307,15 @@ class _Live:
 
 
 class Host:
-    """Live environments by handle. Their code runs in `jail`, which several hosts may share."""
+    """Live environments by handle. Their code runs in `jail`, which several hosts may share.
 
-    def __init__(self, jail: Jail, limits: Limits = Limits()) -> None:
-        self.jail, self.limits = jail, limits
+    What a step does depends on code, state and call alone: there is no clock, no randomness and no file in there. So
+    the results of the last `remembers` different steps are kept, and the rollouts of a group, which take the same first
+    steps, do not run them eight times. What ended by a limit is never kept."""
+
+    def __init__(self, jail: Jail, limits: Limits = Limits(), remembers: int = 0) -> None:
+        self.jail, self.limits, self.remembers = jail, limits, remembers
+        self._results: OrderedDict[tuple[str, str, str, str], Result] = OrderedDict()
         self._live: dict[int, _Live] = {}
         self._handles = itertools.count(1)
 
@@ -363,6 +372,22 @@ class Host:
         if call.name == SUBMIT:
             live.finished, live.submitted = True, call.arguments["answer"]
             return Observation("submitted", "ok", wrote=True, ends=True)
+        result = self._result(live, call)
+        if result.status != "ok":
+            return Observation(f"{ERROR}{result.text}", "error")
+        text, state = result.value.get("text"), result.value.get("state")
+        if not isinstance(text, str) or not isinstance(state, str) or len(state) > self.limits.state:
+            return Observation(f"{ERROR}the call crashed", "error")
+        wrote = state != live.state
+        live.state = state
+        return Observation(text, "ok", wrote=wrote)
+
+    def _result(self, live: _Live, call: Call) -> Result:
+        """What the step's child answers, or an equal step's did."""
+        key = (live.design.digest, live.state, call.name, json.dumps(call.arguments, sort_keys=True))
+        if key in self._results:
+            self._results.move_to_end(key)
+            return self._results[key]
         body = {
             "op": "step",
             "tools": tool_table(live.design),
@@ -372,14 +397,12 @@ class Host:
             "state_limit": self.limits.state,
         }
         result = self.jail.run(Job(live.design, 1, body, self.limits))
-        if result.status != "ok":
-            return Observation(f"{ERROR}{result.text}", "error")
-        text, state = result.value.get("text"), result.value.get("state")
-        if not isinstance(text, str) or not isinstance(state, str) or len(state) > self.limits.state:
-            return Observation(f"{ERROR}the call crashed", "error")
-        wrote = state != live.state
-        live.state = state
-        return Observation(text, "ok", wrote=wrote)
+        plain = result.status == "ok" or (result.status == "error" and not result.text.startswith("MemoryError"))
+        if self.remembers and plain and len(live.state) <= LARGEST_KEPT:
+            self._results[key] = result
+            if len(self._results) > self.remembers:
+                self._results.popitem(last=False)
+        return result
 
     @staticmethod
     def _mistake(live: _Live, call: Call) -> str | None:

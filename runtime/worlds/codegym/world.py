@@ -88,7 +88,7 @@ class GymWorld:
             known = ", ".join(sorted({e.family for e in environments})) or "none"
             raise Refusal("RLC0505", f"no environment is left; the families are: {known}", "name others in `families`")
         limits = Limits(wall=config.step_within, cpu=config.step_within, memory=config.memory_mib << 20)
-        self._host = Host(jail_for(config.sandbox), limits)
+        self._host = Host(jail_for(config.sandbox), limits, config.remembers)
         by_name = {
             name: Call(name, arguments)
             for e in reversed(self.environments.values())

@@ -1,5 +1,5 @@
 """The process in which written code runs. Started by `rlspec.runtime.worlds.codegym.host` as a file of its own, by a
-clean interpreter (`python -I -S`), with an empty environment, in `/`, over one socket; it imports nothing of rlspec.
+clean interpreter (`python -S -s -P`), with an empty environment, in `/`, over one socket; it imports nothing of rlspec.
 
 The zygote itself never runs written code: it compiles it and forks. Every job runs in a forked child that first closes
 itself in: nothing open but its answer's pipe, limits on processor time, memory and file size, and a seccomp filter that

@@ -93,6 +93,33 @@ def test_a_copy_shares_nothing(host: Host, trouble: Design) -> None:
     assert host.state(copy) == '{"numbers": [], "kept": [7, 8]}'
 
 
+def test_equal_steps_are_run_once_and_end_alike(jail: Jail, trouble: Design, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Job] = []
+    original = Jail.run
+    monkeypatch.setattr(Jail, "run", lambda self, job: ran.append(job) or original(self, job))
+    host = Host(jail, QUICK, remembers=8)
+    seen = []
+    for _ in range(3):
+        handle = host.open(trouble, {"numbers": [5]})
+        calls = [Call("keep", {"x": 7}), Call("fail", {"x": 1}), Call("keep", {"x": 7})]
+        seen.append(([host.step(handle, n, call) for n, call in enumerate(calls, 1)], host.state(handle)))
+    assert seen[0] == seen[1] == seen[2]
+    assert seen[0][1] == '{"numbers": [5], "kept": [7, 7]}'
+    assert len(ran) == 3
+
+
+def test_what_a_limit_ended_is_tried_again(jail: Jail, trouble: Design, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[Job] = []
+    original = Jail.run
+    monkeypatch.setattr(Jail, "run", lambda self, job: ran.append(job) or original(self, job))
+    host = Host(jail, Limits(wall=0.2, cpu=1.0, memory=60 << 20), remembers=8)
+    for _ in range(2):
+        handle = host.open(trouble, {"numbers": [5]})
+        for number, name in enumerate(("spin", "swell"), 1):
+            assert host.step(handle, number, Call(name, {"x": 1})).status == "error"
+    assert len(ran) == 4
+
+
 def test_the_filter_closes_what_code_could_reach(jail: Jail) -> None:
     """Files, folders, sockets, signals, directories and processes are tried from inside, each must fail."""
     assert jail.run(Job(None, 0, {"op": "probe"})).value == {"open": []}
