@@ -188,11 +188,12 @@ def _fields(form: Form, root: Path, values: Mapping[str, Any], owner: type[Recor
             else:
                 _flat(form, path, value)
             continue
-        if info is not None and _reference_of(owner, name) == "let":
+        ref = _reference_of(owner, name) if info is not None else ""  # type: ignore[arg-type]
+        if ref == "let":
             continue  # a name of the author's; what it says is among the formulas
         unordered = info is not None and get_origin(info.annotation) in (frozenset, set)
         form.leaves[path] = sorted(value, key=canonical) if unordered and isinstance(value, list) else value
-        if info is not None and (ref := _reference_of(owner, name)):
+        if ref:
             form.references[path] = ref
 
 
