@@ -27,7 +27,8 @@ from typing import Any
 from rlspec.compiler.catalog.codegym import Synthesis
 from rlspec.runtime.worlds.codegym import decompose
 from rlspec.runtime.worlds.codegym.environment import Design
-from rlspec.runtime.worlds.codegym.host import Host, Jail, first_state
+from rlspec.runtime.worlds.codegym.host import Host, first_state
+from rlspec.runtime.worlds.codegym.jail import Jail
 from rlspec.runtime.worlds.codegym.problems import SHIPPED, read_problems
 from rlspec.runtime.worlds.protocol import Call
 

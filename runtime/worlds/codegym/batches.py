@@ -9,7 +9,8 @@ from typing import Any
 
 from rlspec.compiler.catalog.codegym import SynthesisLimits
 from rlspec.runtime.worlds.codegym.environment import Design, Row
-from rlspec.runtime.worlds.codegym.host import Jail, Job, Limits, Result, tool_table
+from rlspec.runtime.worlds.codegym.host import tool_table
+from rlspec.runtime.worlds.codegym.jail import Jail, Job, Limits, Result
 from rlspec.runtime.worlds.codegym.problems import Configuration, Problem
 
 

@@ -17,7 +17,8 @@ from rlspec.compiler.catalog.codegym import Synthesis
 from rlspec.runtime.endpoints.chat import Endpoint, Patience
 from rlspec.runtime.worlds.codegym import decompose, guard
 from rlspec.runtime.worlds.codegym.environment import Design, Row
-from rlspec.runtime.worlds.codegym.host import Host, Jail, Limits
+from rlspec.runtime.worlds.codegym.host import Host
+from rlspec.runtime.worlds.codegym.jail import Jail, Limits
 from rlspec.runtime.worlds.codegym.problems import Problem
 from rlspec.runtime.worlds.codegym.toolschema import BadTool
 from rlspec.runtime.worlds.protocol import Call

@@ -27,7 +27,8 @@ from rlspec.runtime.worlds.codegym.batches import Batches, Draft
 from rlspec.runtime.worlds.codegym.comparators import same
 from rlspec.runtime.worlds.codegym.environment import SUBMIT, Design, Environment, Row
 from rlspec.runtime.worlds.codegym.envstring import configuration_text
-from rlspec.runtime.worlds.codegym.host import Jail, Result, first_state
+from rlspec.runtime.worlds.codegym.host import first_state
+from rlspec.runtime.worlds.codegym.jail import Jail, Result
 from rlspec.runtime.worlds.codegym.problems import Configuration, Problem
 from rlspec.runtime.worlds.codegym.toolschema import BadTool, fits
 from rlspec.runtime.worlds.codegym.yields import Count, Made

@@ -21,7 +21,8 @@ from rlspec.runtime.streams import stream
 from rlspec.runtime.worlds.codegym.comparators import same
 from rlspec.runtime.worlds.codegym.environment import SUBMIT, Environment, Row
 from rlspec.runtime.worlds.codegym.envstring import EnvString, configuration_text, write
-from rlspec.runtime.worlds.codegym.host import Host, Jail, Limits, Sandbox
+from rlspec.runtime.worlds.codegym.host import Host
+from rlspec.runtime.worlds.codegym.jail import Jail, Limits, Sandbox
 from rlspec.runtime.worlds.codegym.toolschema import schema_of
 from rlspec.runtime.worlds.protocol import Call, Message, Observation, Task
 

@@ -8,7 +8,7 @@ import pytest
 
 from rlspec.runtime.worlds.codegym import decompose
 from rlspec.runtime.worlds.codegym.environment import Design
-from rlspec.runtime.worlds.codegym.host import Jail
+from rlspec.runtime.worlds.codegym.jail import Jail
 
 TROUBLE = '''
 def keep(kept: list[int], x: int) -> int:

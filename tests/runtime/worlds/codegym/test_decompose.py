@@ -6,7 +6,8 @@ import pytest
 
 from rlspec.runtime.worlds.codegym.decompose import NotDecomposed, class_name_of, design_of
 from rlspec.runtime.worlds.codegym.guard import Unsafe, parsed
-from rlspec.runtime.worlds.codegym.host import Jail, Job, first_state, tool_table
+from rlspec.runtime.worlds.codegym.host import first_state, tool_table
+from rlspec.runtime.worlds.codegym.jail import Jail, Job
 
 SOLUTION = '''
 def push(stack: list[int], x: int) -> None:

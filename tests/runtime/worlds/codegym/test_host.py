@@ -9,7 +9,8 @@ import pytest
 
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.codegym.environment import Design
-from rlspec.runtime.worlds.codegym.host import Host, Jail, Job, Limits
+from rlspec.runtime.worlds.codegym.host import Host
+from rlspec.runtime.worlds.codegym.jail import Jail, Job, Limits
 from rlspec.runtime.worlds.protocol import Call
 
 QUICK = Limits(wall=0.6, cpu=1.0, memory=60 << 20)
