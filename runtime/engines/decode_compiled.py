@@ -19,6 +19,7 @@ from torch import Tensor
 from rlspec.runtime.engines import decode_kernel as kernel
 from rlspec.runtime.engines.decode import Limits, Table
 from rlspec.runtime.engines.decode_fused import can_fuse
+from rlspec.runtime.engines.settled import settle
 
 _WIDEST = 256  # above, a blocked matrix product of torch is the faster one
 _LARGEST_VOCABULARY = 16384
@@ -125,7 +126,7 @@ class CompiledDecoder:
         count = len(rows_M)
         ended_M = np.zeros(count, dtype=np.int64)
         consumed, positions, sampling = (np.zeros(count, dtype=np.int64) for _ in range(3))
-        kernel.run(
+        arguments = (
             rows_M,
             (
                 table.tokens_SC,
@@ -144,6 +145,8 @@ class CompiledDecoder:
             self._room,
             (consumed, positions, ended_M, sampling, self._gathered, self._logits),
         )
+        settle(kernel.run, *arguments)
+        kernel.run(*arguments)
         return ended_M
 
     def read(self, slots_M: NDArray[np.int64], tokens_ML: NDArray[np.int64], start_M: NDArray[np.int64]) -> Tensor:
@@ -165,7 +168,9 @@ class CompiledDecoder:
         states_MLD = np.empty((rows, length, self._room[1].shape[1]), dtype=np.float32)
         for n in range(length):
             tokens = np.ascontiguousarray(tokens_ML[:, n])
-            kernel.forward(tokens, slots_M, start_M + n, rows, self._weights, self._cache, self._sizes, self._room)
+            arguments = (tokens, slots_M, start_M + n, rows, self._weights, self._cache, self._sizes, self._room)
+            settle(kernel.forward, *arguments)
+            kernel.forward(*arguments)
             states_MLD[:, n] = self._room[1][:rows]
         return states_MLD
 
