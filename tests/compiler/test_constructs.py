@@ -423,7 +423,8 @@ def test_formulas_on_a_stage_override_those_of_its_environment() -> None:
     assert found.equal
     found = difference(Side("a", plan_of(RECOVERY)), Side("b", plan))
     assert found.verified
-    assert [e.where for e in found.edits] == ["reward.R on fission"]
+    # without a condition of its own, a recovery failed when its own reward is below the highest
+    assert [e.where for e in found.edits] == ["reward.R on fission", "failed.fission on fission"]
 
 
 @pytest.mark.parametrize(
