@@ -7,7 +7,7 @@ from typing import Any
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
-from rlspec.compiler.catalog.stages import Optimised, Stage
+from rlspec.compiler.catalog.stages import Evaluate, Grpo, Optimised, Stage
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import Formulas
 from rlspec.compiler.plan import (
@@ -117,12 +117,25 @@ def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
     out: list[StagePlan] = []
     trained: str | None = None
     for declared in experiment.of("stage").values():
-        out.append(
-            StagePlan(label=declared.label, name=declared.name, fields=_fields(declared.made), policy_from=trained)
-        )
+        fields = _fields(declared.made)
+        if isinstance(declared.made, Evaluate):
+            _place(experiment, fields)
+        if fields.get("mixture", {}).get("at_once") == 0:
+            del fields["mixture"]["at_once"]  # as in plans from before
+        out.append(StagePlan(label=declared.label, name=declared.name, fields=fields, policy_from=trained))
         if isinstance(declared.made, Stage) and declared.made.TRAINS:
             trained = declared.label
     return tuple(out)
+
+
+def _place(experiment: Experiment, fields: dict[str, Any]) -> None:
+    """An evaluation's fields with the names of the stages that it follows. What nobody asked for is left out, so that
+    plans from before keep their digests."""
+    if fields.pop("after_training"):
+        trained = [s.label for s in experiment.of("stage").values() if issubclass(s.schema, Stage) and s.schema.TRAINS]
+        fields["after"] = [*fields["after"], *(label for label in trained if label not in fields["after"])]
+    if not fields["user"]:
+        del fields["user"]
 
 
 def _graph(machine: Any, stages: tuple[StagePlan, ...], envs: tuple[ComponentPlan, ...]) -> GraphPlan:

@@ -14,6 +14,7 @@ from functools import cache
 
 from rlspec.compiler.builder import Builder, Value
 from rlspec.compiler.elaborate import Elaborator
+from rlspec.compiler.examiners import users_of
 from rlspec.compiler.experiment import Declared, Experiment, Formula
 from rlspec.compiler.levels import Level
 from rlspec.compiler.plan import SignalPlan
@@ -47,7 +48,7 @@ class Inputs:
         self.elaborator = Elaborator(Builder(), report)
         self.elaborator.clock = self.step
         self.signals: dict[str, SignalPlan] = {}
-        self.users = [u for u in experiment.of("user").values() if env.label in u.wiring.get("serves", [env.label])]
+        self.users = users_of(experiment, env.label)
         self.judges = [j for j in experiment.of("judge").values() if env.label in j.wiring.get("on", [env.label])]
 
     # --------------------------------------------------------------------------------------------------- the parts

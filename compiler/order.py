@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rlspec.compiler.binding import tables_of
-from rlspec.compiler.catalog.stages import Grpo, Stage
+from rlspec.compiler.catalog.stages import Evaluate, Grpo, Stage
+from rlspec.compiler.examiners import serves
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import Formulas
 from rlspec.dsl import tree
@@ -21,6 +22,8 @@ def suited(experiment: Experiment, report: list[Diagnostic]) -> None:
         trained = trained or _trains(declared)
         if issubclass(declared.schema, Stage) and declared.schema.RIDES:
             _riding(experiment, declared, report)
+        if isinstance(declared.component, Evaluate) and declared.component.user:
+            _examining(experiment, declared, declared.component, report)
 
 
 def in_time(experiment: Experiment, sources: list[Formulas], report: list[Diagnostic]) -> None:
@@ -67,6 +70,15 @@ def _riding(experiment: Experiment, declared: Declared, report: list[Diagnostic]
         report.append(Diagnostic("RLC0504", f"`{declared.label}` samples again what fails within `{within}`, a "
                                  f"{inside.name} stage, which samples nothing", declared.item.head.span,
                                  label="name a training stage"))  # fmt: skip
+
+
+def _examining(experiment: Experiment, declared: Declared, stage: Evaluate, report: list[Diagnostic]) -> None:
+    """An evaluation's own user needs an environment to examine in."""
+    user = experiment.of("user").get(stage.user)
+    measured = stage.on or tuple(experiment.of("env"))
+    if user is not None and not any(serves(user, env) for env in measured):
+        report.append(Diagnostic("RLC0504", f"`{declared.label}` measures nothing that user `{stage.user}` serves",
+                                 declared.item.head.span, label="name the environment in `serves`"))  # fmt: skip
 
 
 def _scored_in(experiment: Experiment, source: Formulas) -> list[Declared]:

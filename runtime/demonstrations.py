@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlspec.compiler.catalog.codegym import Gym
-from rlspec.compiler.catalog.shop import AgendaUser, Shop
+from rlspec.compiler.catalog.shop import Shop
 from rlspec.compiler.catalog.stages import Sft
 from rlspec.compiler.plan import Plan
 from rlspec.runtime.policies.chat import Dialogue
@@ -14,7 +14,7 @@ from rlspec.runtime.streams import derived_seed, stream
 from rlspec.runtime.worlds.codegym import world as codegym
 from rlspec.runtime.worlds.codegym.shown import oracle, recorded
 from rlspec.runtime.worlds.protocol import Message, Task
-from rlspec.runtime.worlds.registry import world_of
+from rlspec.runtime.worlds.registry import live_of, world_of
 
 
 def demonstrate(plan: Plan, label: str, stage: Sft, first: int, count: int) -> list[Dialogue]:
@@ -27,13 +27,12 @@ def demonstrate(plan: Plan, label: str, stage: Sft, first: int, count: int) -> l
     """
     source = plan.sources[0]
     env = plan.labelled(source.env).component()
-    user = plan.labelled(source.user).component() if source.user else None
     world = world_of(plan, source)
-    if isinstance(env, Shop) and isinstance(user, AgendaUser):
+    if isinstance(env, Shop):
         from rlspec.runtime.worlds.shop.demonstrations import demonstrations
 
         seed = derived_seed(plan.seed, "demonstrations", label)
-        shown = demonstrations(env, user, stage.mixture, count, seed, first=first)
+        shown = demonstrations(env, live_of(plan, source.user), stage.mixture, count, seed, first=first)
         return [Dialogue(world.system, world.tools, demo.dialogue) for demo in shown]
     if isinstance(world, codegym.GymWorld):
         shown_tasks = _of_gym(world, plan, label, stage, range(first, first + count))

@@ -8,6 +8,7 @@ from rlspec.compiler.catalog.stages import Evaluate
 from rlspec.runtime.metrics import describe, pass_at
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.rollout import Job
+from rlspec.runtime.worlds.registry import examines
 
 if TYPE_CHECKING:
     from rlspec.runtime.run import Run
@@ -34,6 +35,7 @@ class Evaluation:
                 task=task,
                 group=number * self.stage.tasks + task,
                 phrasing=self.stage.phrasing,
+                user=self.stage.user if examines(self.run_.plan, self.stage.user, source.env) else "",
             )
             for number, source in enumerate(sources)
             for task in range(self.stage.tasks)

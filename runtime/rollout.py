@@ -34,7 +34,7 @@ from rlspec.runtime.worlds.protocol import (
     UserSession,
     World,
 )
-from rlspec.runtime.worlds.registry import judges_of, user_of, world_of
+from rlspec.runtime.worlds.registry import examiners_of, judges_of, user_of, world_of
 
 TASKS_KEPT = 512
 
@@ -42,7 +42,7 @@ TASKS_KEPT = 512
 @dataclass(frozen=True, slots=True)
 class Job:
     """A conversation to be had. `key` names it and its random numbers; `group` is its group in the step; `start` the
-    failed attempt that it goes on from, if it does."""
+    failed attempt that it goes on from, if it does; `user` the label of another user than training's."""
 
     key: str
     env: str
@@ -51,6 +51,7 @@ class Job:
     group: int
     phrasing: str
     start: Start | None = None
+    user: str = ""
 
 
 @dataclass(slots=True)
@@ -64,6 +65,7 @@ class Desk:
     max_turns: int
     retries: dict[str, int]
     resampled: dict[str, Feedback]
+    examiners: dict[str, Users]
 
     @classmethod
     def of(cls, plan: Plan, source: SourcePlan) -> Desk:
@@ -81,7 +83,12 @@ class Desk:
                 for stage in plan.stages
                 if isinstance(found := stage.component(), Resample) and (not found.on or source.env in found.on)
             },
+            examiners_of(plan, source),
         )
+
+    def talks(self, job: Job) -> Users | None:
+        """Who talks to the agent in a job."""
+        return self.examiners[job.user] if job.user else self.users
 
     def tools(self, task: Task) -> Sequence[dict[str, Any]]:
         """The tools of a task: its own, or the world's."""
@@ -170,30 +177,30 @@ class Roller:
 
     def _opening(self, talk: _Talk) -> list[Piece]:
         """The user's first words, and what the agent is shown with them."""
-        job, desk, task = talk.job, talk.desk, talk.task
+        job, desk, task, users = talk.job, talk.desk, talk.task, talk.desk.talks(talk.job)
         first = task.instruction
-        if desk.users is not None:
-            talk.user = desk.users.open(task, self._users_numbers(job.key), job.phrasing)
+        if users is not None:
+            talk.user = users.open(task, self._users_numbers(job.key), job.phrasing)
             first = talk.user.first().text
         talk.dialogue.append(Message("user", first))
         return self.renderer.opening(desk.world.system, desk.tools(task), first)
 
     def _recovery(self, talk: _Talk, start: Start) -> list[Piece]:
         """A failed attempt and the feedback on it, and world and user where they were."""
-        job, desk, task = talk.job, talk.desk, talk.task
+        job, task, users = talk.job, talk.task, talk.desk.talks(talk.job)
         pieces = [Piece(kind, tokens) for kind, tokens in start.spans]
         stopped = bool(pieces) and pieces[-1].tokens[-1] == self.renderer.stop_token
         talk.dialogue.extend(start.dialogue)
         if start.anew:
             first = task.instruction
-            if desk.users is not None:
-                talk.user = desk.users.open(task, self._users_numbers(job.key), job.phrasing)
+            if users is not None:
+                talk.user = users.open(task, self._users_numbers(job.key), job.phrasing)
                 first = talk.user.first().text
             said = f"{start.feedback} {first}".strip()
             talk.unseen = frozenset(range(len(talk.dialogue)))
             talk.dialogue.append(Message("user", said))
             return [*pieces, self.renderer.user(said, stopped)]
-        talk.user = play(start, job.key, task, talk.session, desk.users, self._users_numbers, job.phrasing)
+        talk.user = play(start, job.key, task, talk.session, users, self._users_numbers, job.phrasing)
         talk.unseen = start.unplayed
         talk.earlier = sum(m.role == "agent" for m in talk.seen)
         if start.feedback:
@@ -275,8 +282,9 @@ class Roller:
         try:
             if failure is None:
                 out.measures = {f"{job.env}.{k}": v for k, v in talk.session.measure().items()}
-                if talk.user is not None and source.user is not None:
-                    out.measures |= {f"{source.user}.{k}": v for k, v in talk.user.measure().items()}
+                speaker = job.user or source.user
+                if talk.user is not None and speaker is not None:
+                    out.measures |= {f"{speaker}.{k}": v for k, v in talk.user.measure().items()}
                 for label, judge in talk.desk.judges.items():
                     out.measures |= {f"{label}.{k}": v for k, v in self._judge(talk, label, judge).items()}
                 out.measures |= self._diagnoses(talk)

@@ -22,10 +22,13 @@ def catalog() -> dict[str, dict[str, type[Component]]]:
         shop,
         stages,
         tiers,
+        users,
     )
 
     found: dict[str, dict[str, type[Component]]] = {}
-    for module in (policies, shop, papers, stages, machine, tiers, calls, prices, calibration, resampling, codegym):
+    for module in (
+        policies, shop, users, papers, stages, machine, tiers, calls, prices, calibration, resampling, codegym,
+    ):  # fmt: skip
         for entry in vars(module).values():
             if isinstance(entry, type) and issubclass(entry, Component) and "NAME" in vars(entry):
                 found.setdefault(entry.KIND, {})[entry.NAME] = entry

@@ -75,58 +75,12 @@ class VerifiedAnswers(Component):
     context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one answer at most")] = 32_768
 
 
-class LlmUser(Component):
-    """A language model behind an OpenAI-compatible endpoint plays the user, live."""
-
-    KIND: ClassVar[str] = "user"
-    NAME: ClassVar[str] = "llm"
-    RUNS: ClassVar[bool] = False
-    model: Annotated[str, Field(min_length=1, description="the endpoint's model name")]
-    strategy: Annotated[
-        Literal["plain", "react", "react_leaky", "verify", "reflect"],
-        Field(description="react_leaky forwards the thought with the reply, as tau-bench v1 does"),
-    ] = "plain"
-    temperature: Annotated[float, Field(ge=0, description="sampling temperature")] = 0.0
-    max_new_tokens: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one reply at most")] = 4096
-    timeout: Annotated[float, Unit("s"), Field(gt=0, description="seconds for one reply")] = 60.0
-
-
-class StaticUser(Component):
-    """A user who is not there: the whole request stands in the first message, and nothing follows it."""
-
-    KIND: ClassVar[str] = "user"
-    NAME: ClassVar[str] = "static"
-    RUNS: ClassVar[bool] = False
-
-
-class RecordedUser(Component):
-    """The user's messages of recorded dialogues, replayed in their order whatever the agent says."""
-
-    KIND: ClassVar[str] = "user"
-    NAME: ClassVar[str] = "recorded"
-    RUNS: ClassVar[bool] = False
-    at_the_end: Annotated[
-        Literal["leave", "repeat"], Field(description="after the last recorded message: leave, or say it again")
-    ] = "leave"
-
-
 class WrittenUser(Component):
     """A benchmark's own user: its messages are written down in the task, one after another, whatever the agent says."""
 
     KIND: ClassVar[str] = "user"
     NAME: ClassVar[str] = "written"
     RUNS: ClassVar[bool] = False
-
-
-class ScriptedUser(Component):
-    """A user that follows rules: it answers what is asked from the facts of its task, in fixed sentences."""
-
-    KIND: ClassVar[str] = "user"
-    NAME: ClassVar[str] = "scripted"
-    RUNS: ClassVar[bool] = False
-    patience: Annotated[
-        int, Unit("agent_turns"), Field(ge=0, description="useless turns that the user bears before it leaves")
-    ] = 3
 
 
 class LlmJudge(Component):

@@ -29,6 +29,7 @@ class Shop(Component):
         "verified": "int@traj in {0, 1}",
         "db_hash": "text@traj",
         "reference_hash": "text@traj",
+        "outputs_said": "int@traj in {0, 1}",
         "identified": "int@traj in {0, 1}",
         "reads": "int@traj",
         "writes": "int@traj",
@@ -115,6 +116,12 @@ class Demonstrators(Struct):
     leaves: Annotated[Share, Field(description="share of the early ones that leave before the first write")] = 0.6
     changed: Annotated[Share, Field(description="share of the demonstrations whose user may change its mind")] = 0.15
     repair: Annotated[Share, Field(description="share that make one faulty call, read the error and repair it")] = 0.08
+    at_once: Annotated[
+        Share,
+        Field(
+            description="share of the demonstrations whose user says everything in the first message and then nothing"
+        ),
+    ] = 0.0
 
     @model_validator(mode="after")
     def _shares(self) -> Demonstrators:

@@ -224,6 +224,15 @@ class Evaluate(Stage):
         tuple[Annotated[str, Ref("env")], ...],
         Field(description="environments whose tasks are measured, also such as training never draws from; none: all"),
     ] = ()
+    after_training: Annotated[
+        bool,
+        Field(description="whether it is also measured after every stage that changes weights, whatever their names"),
+    ] = False
+    user: Annotated[
+        str,
+        Ref("user"),
+        Field(description="who talks to the agent here, instead of the users that training has; none: the same"),
+    ] = ""
     split: Annotated[Literal["train", "test"], Field(description="which tasks")] = "test"
     phrasing: Annotated[Literal["train", "held_out"], Field(description="which of the user's phrasings")] = "held_out"
     tasks: Annotated[int, Unit("tasks"), Field(ge=1, description="number of tasks, the first of the split")] = 64

@@ -11,6 +11,7 @@ from rlspec.compiler.catalog.calls import CallMatch
 from rlspec.compiler.catalog.codegym import Gym, Synthesis
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
 from rlspec.compiler.catalog.tiers import Tiers
+from rlspec.compiler.catalog.users import RecordedUser, ScriptedUser, StaticUser
 from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.record.cache import cache_directory
 from rlspec.runtime.refusal import Refusal
@@ -20,6 +21,9 @@ from rlspec.runtime.worlds.call_match import CallMatchJudge
 from rlspec.runtime.worlds.codegym import store as environments
 from rlspec.runtime.worlds.codegym.world import GymWorld
 from rlspec.runtime.worlds.protocol import Judge, Users, World
+from rlspec.runtime.worlds.recorded import RecordedUsers, StaticUsers, of, read_recordings
+from rlspec.runtime.worlds.shop.modes import ScriptedUsers, recorded_users
+from rlspec.runtime.worlds.shop.requests import whole_request
 from rlspec.runtime.worlds.tiers import TierJudge
 
 
@@ -81,14 +85,45 @@ def environments_of(plan: Plan, gym: Gym) -> Path:
 
 def user_of(plan: Plan, source: SourcePlan) -> Users | None:
     """The user of a source, or None where the environment talks to nobody. Raises as `world_of`."""
-    if source.user is None:
-        return None
-    component, world = plan.labelled(source.user).component(), plan.labelled(source.env).component()
+    return None if source.user is None else _user(plan, source.user, source.env)
+
+
+def _user(plan: Plan, label: str, env: str) -> Users:
+    component, world = plan.labelled(label).component(), plan.labelled(env).component()
     if component.FACTORY is not None:
-        return _plugged(component, plan)
+        found: Users = _plugged(component, plan)
+        return found
     if isinstance(component, AgendaUser) and isinstance(world, Shop):
         return shop.make_user(component, world)
+    if isinstance(component, StaticUser):
+        return StaticUsers(whole_request if isinstance(world, Shop) else lambda task, rng, phrasing: task.instruction)
+    if isinstance(component, ScriptedUser) and isinstance(world, Shop):
+        return ScriptedUsers(component)
+    if isinstance(component, RecordedUser) and component.source:
+        return RecordedUsers(of(read_recordings(Path(component.source))), component.at_the_end)
+    if isinstance(component, RecordedUser) and isinstance(world, Shop):
+        return recorded_users(component, world, live_of(plan, label))
     raise _refuse(component)
+
+
+def live_of(plan: Plan, label: str | None) -> AgendaUser:
+    """The live user of the shop who belongs to a user: itself, the one that it records, the one that examines for
+    it, or the one that nobody changed."""
+    component = plan.labelled(label).component() if label else None
+    named = [getattr(component, "of", ""), *(str(s.fields.get("user", "")) for s in plan.stages)]
+    found = [component, *(plan.labelled(name).component() for name in named if name)]
+    return next((c for c in found if isinstance(c, AgendaUser)), AgendaUser())
+
+
+def examiners_of(plan: Plan, source: SourcePlan) -> dict[str, Users]:
+    """The users that evaluations put in the place of a source's, by label. Raises as `world_of`."""
+    named = dict.fromkeys(str(stage.fields.get("user", "")) for stage in plan.stages)
+    return {label: _user(plan, label, source.env) for label in named if examines(plan, label, source.env)}
+
+
+def examines(plan: Plan, label: str, env: str) -> bool:
+    """Whether an evaluation's user serves an environment; no label is nobody."""
+    return bool(label) and env in plan.labelled(label).wiring.get("serves", [env])
 
 
 def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
@@ -141,4 +176,5 @@ def runnable(plan: Plan) -> None:
         if not (isinstance(env, Gym) and not env.source):  # its environments are made when the run has begun
             world_of(plan, source)
         user_of(plan, source)
+        examiners_of(plan, source)
         judges_of(plan, source)

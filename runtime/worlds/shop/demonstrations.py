@@ -15,8 +15,10 @@ import numpy as np
 from rlspec.compiler.catalog.shop import AgendaUser, Demonstrators, Shop
 from rlspec.runtime.record.trajectory import Finish
 from rlspec.runtime.streams import stream
-from rlspec.runtime.worlds.protocol import Message, Task
+from rlspec.runtime.worlds.protocol import Message, Task, Users
+from rlspec.runtime.worlds.recorded import StaticUsers
 from rlspec.runtime.worlds.shop.oracles import Oracle, Style
+from rlspec.runtime.worlds.shop.requests import whole_request
 from rlspec.runtime.worlds.shop.user import AgendaUsers
 from rlspec.runtime.worlds.shop.world import ShopWorld
 
@@ -35,7 +37,7 @@ class Demonstration:
 
 def demonstrate(
     world: ShopWorld,
-    users: AgendaUsers,
+    users: Users,
     task: Task,
     style: Style,
     rng: np.random.Generator,
@@ -54,7 +56,8 @@ def demonstrate(
             dialogue.append(Message("tool", seen.text, status=seen.status, wrote=seen.wrote))
             continue
         turn = user.reply(message.text)
-        dialogue.append(Message("user", turn.text))
+        if turn.text:
+            dialogue.append(Message("user", turn.text))
         if turn.done:
             finish = "user_done"
             break
@@ -101,6 +104,8 @@ def each_demonstration(
             style = "absent" if draw_leave < mixture.leaves else "early"
         changes = draw_change < mixture.changed
         task = world.task(split, number)
-        users = fickle if changes else steady
+        users: Users = fickle if changes else steady
+        if mixture.at_once and rng.random() < mixture.at_once:
+            users, style, changes = StaticUsers(whole_request), "hasty", False  # nobody would answer a question
         talk = demonstrate(world, users, task, style, rng, phrasing, slips=draw_slip < mixture.repair)
         yield Demonstration(task, style, *talk, changes)

@@ -107,17 +107,11 @@ class AgendaSession:
         self._over = True
         return UserTurn(self._say(act), True)
 
-    def _named(self, wish: Wish) -> str:
-        """How the user names the target of a wish."""
-        if wish.names_order:
-            return f"order {wish.order}"
-        return f"the {wish.item}" if wish.intent in ON_ITEM else f"the {wish.item} order"
-
     def _tell(self, wish: Wish, slots: set[str]) -> str:
         """The wish in words, with these of its details."""
         self._told |= slots
         shape = "both" if len(slots) == 2 else (min(slots) if slots else "bare")
-        return self._say(f"{wish.intent}.{shape}", target=self._named(wish), value=wish.value)
+        return self._say(f"{wish.intent}.{shape}", target=wish.spoken, value=wish.value)
 
     def _opening(self) -> str:
         """The present wish, with each detail at the chance `reveal`."""
@@ -137,7 +131,7 @@ class AgendaSession:
         self._told.add(slot)
         self._agreed = False
         self._measures["changed"] += 1
-        return self._say(f"change.{slot}", target=self._named(concern.now), value=concern.now.value)
+        return self._say(f"change.{slot}", target=concern.now.spoken, value=concern.now.value)
 
     def _more(self) -> UserTurn:
         for concern in self._agenda[: self._at + 1]:
@@ -162,7 +156,7 @@ class AgendaSession:
         if wrong:
             self._measures["rejected"] += 1
             self._told.add(wrong)
-            return self._say("no", fact=self._named(wish) if wrong == "target" else wish.value)
+            return self._say("no", fact=wish.spoken if wrong == "target" else wish.value)
         if not any(heard.mentions.get(kind) for kind in ("item", "order", wish.value_kind)):
             return self._useless("vague")
         if self._agreed:
@@ -200,7 +194,7 @@ class AgendaSession:
             if slot == "name":
                 answers.append(self._say("name", name=self._name))
             else:
-                answers.append(self._say(f"answer.{slot}", target=self._named(wish), value=wish.value))
+                answers.append(self._say(f"answer.{slot}", target=wish.spoken, value=wish.value))
         if not answers:
             return self._useless("answer.unknown")
         if not news:

@@ -64,6 +64,13 @@ class Wish:
         """The word by which the user and the agent name the target: an item or the number of an order."""
         return self.order if self.names_order else self.item
 
+    @property
+    def spoken(self) -> str:
+        """How the user names the target: `order W12`, `the mug`, `the mug order`."""
+        if self.names_order:
+            return f"order {self.order}"
+        return f"the {self.item}" if self.intent in ON_ITEM else f"the {self.item} order"
+
     def at_first(self) -> Wish:
         """The wish that a user who will change its mind begins with."""
         if self.thought == "target":

@@ -72,6 +72,7 @@ class ShopSession:
             "verified": int(found == self._reference_hash),
             "db_hash": found,
             "reference_hash": self._reference_hash,
+            "outputs_said": 1,  # its tasks ask for no text, and such tasks pass this check, as in tau-bench
             "identified": int(bool(self._desk.user)),
             **self._counts,
         }
