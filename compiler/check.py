@@ -23,11 +23,14 @@ from rlspec.compiler.lower import lower
 from rlspec.compiler.order import in_time, suited
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.spectest import Case, Verdict, cases_of, run_case
+from rlspec.compiler.variant_lints import confounded
 from rlspec.dsl import parser, tree
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 from rlspec.dsl.fixes import offered
 
+ABLATED = ("RLC0503", "RLC0513", "RLC0541")
+"""Warnings that are an ablation's own point: what is no longer read, and a user who is no longer live."""
 REQUIRED = ("policy", "env", "stage")
 
 
@@ -141,8 +144,12 @@ def check_whole(
     found.diagnostics += [d for d in run_tests(found, variants)[1] if d not in found.diagnostics]
     seen = {_identity(d) for d in found.diagnostics}
     for name, varied in variants.items():
+        if found.plan is not None and varied.plan is not None and found.experiment and varied.experiment:
+            both = confounded(found.experiment, varied.experiment, composition.variants[name])
+            if both is not None:
+                found.diagnostics.append(composition.placed(both))
         for diagnostic in varied.diagnostics:
-            idle = diagnostic.code in ("RLC0503", "RLC0513") and diagnostic.severity == "warning"
+            idle = diagnostic.code in ABLATED and diagnostic.severity == "warning"
             if idle or _identity(diagnostic) in seen:
                 continue
             seen.add(_identity(diagnostic))

@@ -6,7 +6,7 @@ They share the rules of `rlspec.compiler.lints`, which calls them for each envir
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 
 from rlspec.compiler.catalog.papers import LlmJudge
 from rlspec.compiler.catalog.shop import OracleJudge
@@ -94,6 +94,28 @@ def _judge_per_turn(scored: Scored) -> Iterator[Diagnostic]:
                              "collapse them in the reward: any, sum, mean (... over turn)",
                              ("TARL (arXiv:2509.14480) reports that this diverges, and that one number per trajectory "
                               "does not",))  # fmt: skip
+
+
+def _unchecked_tiers(scored: Scored) -> Iterator[Diagnostic]:
+    """Turns are paid by their kind from numbers that no stage found and no note explains."""
+    source = scored.source
+    if source.advantage_level < Level.TURN:
+        return
+    found = {getattr(d.component, "signal", "") for d in scored.experiment.of("stage").values() if d.schema.RESULTS}
+    reached = scored.reached(source.advantage, lambda step: step.op != "reduce" or step.level in ("turn", "token"))
+    read = {s.attrs["name"] for s in reached if s.op == "input"}
+    for signal in source.signals:
+        kind = scored.formula("signal", signal.name)
+        if kind is None or (signal.kind, signal.level) != ("code", "turn") or signal.name not in read - found:
+            continue
+        paying = [f for f in scored.experiment.formulas if f.on in source.scopes and f.kind != "signal"]
+        paying = [f for f in paying if any(_is_named(n, signal.name) for n in _parts(f.expression))]
+        if paying and not any(_is_called(n, PROVENANCE) for f in paying for n in _parts(f.expression)):
+            yield Diagnostic("RLC0535", f"turns are paid by `{signal.name}`, and nobody has compared this pay with "
+                             "outcomes", paying[0].expression.span, "warning",
+                             f"find it by `stage calibrate : irc {{ signal = {signal.name} ... }}`",
+                             ("MT-GRPO + IRC (arXiv:2604.02869) paid for reads and for any write at first, and these "
+                              "did not go with success",))  # fmt: skip
 
 
 def _groups_of_two(scored: Scored) -> Iterator[Diagnostic]:
@@ -209,9 +231,19 @@ def _sourced(scored: Scored, value: float) -> bool:
     return formula is not None and any(_says(node, value) for node in _parts(formula.expression))
 
 
+def _is_named(node: tree.Expression, name: str) -> bool:
+    return isinstance(node, tree.Name) and node.value == name
+
+
+def _is_called(node: tree.Expression, names: Container[str]) -> bool:
+    return isinstance(node, tree.Call) and isinstance(node.function, tree.Name) and node.function.value in names
+
+
 def _says(node: tree.Expression, value: float) -> bool:
-    called = isinstance(node, tree.Call) and isinstance(node.function, tree.Name) and node.function.value in PROVENANCE
-    return called and isinstance(number := node.arguments[0].value, tree.Number) and number.value == value  # type: ignore[union-attr]
+    if not isinstance(node, tree.Call) or not _is_called(node, PROVENANCE):
+        return False
+    number = node.arguments[0].value
+    return isinstance(number, tree.Number) and number.value == value
 
 
 def _parts(node: tree.Expression) -> Iterator[tree.Expression]:
@@ -234,6 +266,7 @@ def _parts(node: tree.Expression) -> Iterator[tree.Expression]:
 
 FORMULA_LINTS: tuple[Callable[[Scored], Iterator[Diagnostic]], ...] = (
     _judge_per_turn,
+    _unchecked_tiers,
     _groups_of_two,
     _text_beside_state,
     _failure_above_success,

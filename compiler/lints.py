@@ -1,8 +1,9 @@
 """Lints: specs that are sound, and that the field has learned not to run.
 
 Each lint is a function from a scene (the experiment and its elaborated formulas) to diagnostics, with a code of its own
-whose explanation names the paper or the lesson. They run only on a spec without errors. A value that says where it
-comes from (`reported(...)`, `assumed(...)`, `chosen(...)`) is meant as it stands: lints about one value leave it alone.
+whose explanation names the paper or the lesson. They run only on a spec without errors. Those about tasks, users and
+judges are in `task_lints`, those about formulas in `formula_lints`. A value that says where it comes from
+(`reported(...)`, `assumed(...)`, `chosen(...)`) is meant as it stands: lints about one value leave it alone.
 """
 
 from __future__ import annotations
@@ -14,37 +15,16 @@ from rlspec.compiler.catalog.stages import Evaluate, Grpo, Sft
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formula_lints import FORMULA_LINTS, Scored
 from rlspec.compiler.formulas import Formulas
-from rlspec.compiler.functions import PROVENANCE
+from rlspec.compiler.lint_scene import Scene, meant, place, place_value, warn, written
 from rlspec.compiler.ranges import number_text
 from rlspec.compiler.static import Quantity
-from rlspec.dsl import tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.compiler.task_lints import TASK_LINTS
 from rlspec.dsl.diagnostics import Diagnostic
 
 FEWEST_TASKS = 25  # the standard error of a share is at most 0.5 / sqrt(tasks): 10 points at 25 tasks
 FULL_TUNING_LR = 1e-4  # the papers' rates for pretrained models lie between 1e-7 and 1e-5
 NEARLY_GREEDY = 0.3
 FEWEST_MESSAGES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What lints look at: an experiment without errors and the formulas of its environments."""
-
-    experiment: Experiment
-    sources: list[Formulas]
-
-    def stages(self, schema: type) -> Iterator[tuple[Declared, object]]:
-        """Stages of a component class, with the component."""
-        for declared in self.experiment.of("stage").values():
-            if isinstance(declared.component, schema):
-                yield declared, declared.component
-
-    def training(self) -> list[tuple[Declared, Grpo]]:
-        return [(d, c) for d, c in self.stages(Grpo) if isinstance(c, Grpo)]
-
-    def evaluations(self) -> list[tuple[Declared, Evaluate]]:
-        return [(d, c) for d, c in self.stages(Evaluate) if isinstance(c, Evaluate)]
 
 
 Lint = Callable[[Scene], Iterator[Diagnostic]]
@@ -61,37 +41,6 @@ def lint(experiment: Experiment, sources: list[Formulas], report: list[Diagnosti
             report.extend(d for d in formula_check(scored) if d not in report)
 
 
-def place(declared: Declared, path: str) -> tree.Span:
-    """Where a field was written, `kl.estimator` or `kl { estimator = … }`; the declaration's head where it was not."""
-    body, rest = declared.item.body or (), path.split(".")
-    while rest:
-        for item in body:
-            names = [n.value for n in item.head.path]
-            if names == rest[: len(names)]:
-                if len(names) == len(rest):
-                    return item.span
-                body, rest = item.body or (), rest[len(names) :]
-                break
-        else:
-            break
-    return declared.item.head.span
-
-
-def meant(declared: Declared, path: str) -> bool:
-    """Whether the field's value says where it comes from."""
-    origin = declared.origins.get(path)
-    return origin is not None and origin.kind in PROVENANCE
-
-
-def written(declared: Declared, path: str) -> bool:
-    """Whether the spec gives the field at all."""
-    return path in declared.origins
-
-
-def _warn(code: str, message: str, span: tree.Span | None, label: str = "", *notes: str) -> Diagnostic:
-    return Diagnostic(code, message, span, severity="warning", label=label, notes=notes)
-
-
 # ------------------------------------------------------------------------------------------------------ training
 
 
@@ -100,7 +49,7 @@ def _kl_on_dead_groups(scene: Scene) -> Iterator[Diagnostic]:
         if grpo.kl.coefficient > 0 and grpo.kl.place == "loss" and grpo.on_dead_groups == "keep":
             if meant(stage, "on_dead_groups") or meant(stage, "kl.coefficient"):
                 continue
-            yield _warn("RLC0507", "groups without a difference in reward are kept, and only the KL pulls on them",
+            yield warn("RLC0507", "groups without a difference in reward are kept, and only the KL pulls on them",
                         place(stage, "on_dead_groups"), "write `on_dead_groups = skip`")  # fmt: skip
 
 
@@ -108,7 +57,7 @@ def _gradient_of_mean_zero(scene: Scene) -> Iterator[Diagnostic]:
     for stage, grpo in scene.training():
         kl = grpo.kl
         if kl.coefficient > 0 and kl.place == "loss" and kl.estimator == "k1" and not meant(stage, "kl.estimator"):
-            yield _warn("RLC0508", "k1 in the loss has a gradient of mean zero: it is noise, not a pull",
+            yield warn("RLC0508", "k1 in the loss has a gradient of mean zero: it is noise, not a pull",
                         place(stage, "kl.estimator"), "use k2 or k3, or `kl.place = reward`")  # fmt: skip
 
 
@@ -116,7 +65,7 @@ def _updates_without_a_clip(scene: Scene) -> Iterator[Diagnostic]:
     for stage, grpo in scene.training():
         for side in ("clip_low", "clip_high"):
             if grpo.updates_per_step > 1 and getattr(grpo, side) == 0 and not meant(stage, side):
-                yield _warn("RLC0516", f"with {side} = 0 only the first of {grpo.updates_per_step} updates learns "
+                yield warn("RLC0516", f"with {side} = 0 only the first of {grpo.updates_per_step} updates learns "
                             "freely", place(stage, side), "every later ratio lies at or behind the clip")  # fmt: skip
                 break
 
@@ -124,14 +73,14 @@ def _updates_without_a_clip(scene: Scene) -> Iterator[Diagnostic]:
 def _inverted_clip(scene: Scene) -> Iterator[Diagnostic]:
     for stage, grpo in scene.training():
         if 0 < grpo.clip_high < grpo.clip_low and not (meant(stage, "clip_high") or meant(stage, "clip_low")):
-            yield _warn("RLC0524", "unlikely tokens are held down harder than likely ones: clip_high < clip_low",
+            yield warn("RLC0524", "unlikely tokens are held down harder than likely ones: clip_high < clip_low",
                         place(stage, "clip_high"), f"clip_low is {number_text(grpo.clip_low)}")  # fmt: skip
 
 
 def _nearly_greedy(scene: Scene) -> Iterator[Diagnostic]:
     for stage, grpo in scene.training():
         if grpo.temperature < NEARLY_GREEDY and not meant(stage, "temperature"):
-            yield _warn("RLC0525", f"at temperature {number_text(grpo.temperature)} the trajectories of a group are "
+            yield warn("RLC0525", f"at temperature {number_text(grpo.temperature)} the trajectories of a group are "
                         "nearly the same", place(stage, "temperature"), "sample rollouts at about 1")  # fmt: skip
 
 
@@ -140,7 +89,7 @@ def _rise_beyond_the_end(scene: Scene) -> Iterator[Diagnostic]:
         made = stage.component
         steps = made.steps if isinstance(made, Grpo) else made.max_steps if isinstance(made, Sft) else None
         if steps is not None and isinstance(made, Grpo | Sft) and made.lr_warmup > steps:
-            yield _warn("RLC0527", f"the learning rate rises for {made.lr_warmup} steps, the stage ends after {steps}",
+            yield warn("RLC0527", f"the learning rate rises for {made.lr_warmup} steps, the stage ends after {steps}",
                         place(stage, "lr_warmup"), "lr is never reached")  # fmt: skip
 
 
@@ -149,7 +98,7 @@ def _rate_of_small_models(scene: Scene) -> Iterator[Diagnostic]:
     for stage, grpo in scene.training():
         if pretrained and grpo.lr > FULL_TUNING_LR and not meant(stage, "lr"):
             whose = "this" if written(stage, "lr") else "the default, which suits small models,"
-            yield _warn("RLC0523", f"lr = {number_text(grpo.lr)}: {whose} breaks pretrained weights",
+            yield warn("RLC0523", f"lr = {number_text(grpo.lr)}: {whose} breaks pretrained weights",
                         place(stage, "lr"), "papers use 1e-7 to 1e-5")  # fmt: skip
 
 
@@ -159,7 +108,7 @@ def _from_random_weights(scene: Scene) -> Iterator[Diagnostic]:
     for stage in scene.experiment.of("stage").values():
         started = started or isinstance(stage.component, Sft)
         if random and not started and isinstance(stage.component, Grpo):
-            yield _warn("RLC0521", "reinforcement learning from random weights: every reward is the same",
+            yield warn("RLC0521", "reinforcement learning from random weights: every reward is the same",
                         stage.item.head.span, "put a cold start (`sft`) before it")  # fmt: skip
 
 
@@ -170,7 +119,7 @@ def _message_beside_context(scene: Scene) -> Iterator[Diagnostic]:
     for stage, made in talks:
         fit = context // made.max_new_tokens
         if fit < min(FEWEST_MESSAGES, turns) and not meant(stage, "max_new_tokens"):
-            yield _warn("RLC0517", f"{fit} message{'s' * (fit != 1)} of {made.max_new_tokens} tokens fill the context "
+            yield warn("RLC0517", f"{fit} message{'s' * (fit != 1)} of {made.max_new_tokens} tokens fill the context "
                         f"of {context}, and a talk may take {turns}", place(stage, "max_new_tokens"),
                         "shorten the messages or widen the policy's context")  # fmt: skip
 
@@ -181,7 +130,7 @@ def _talk_beyond_context(scene: Scene) -> Iterator[Diagnostic]:
         for env in scene.experiment.of("env").values():
             allowed = int(getattr(env.component, "context", 0))
             if allowed > reads and not meant(policy, "context"):
-                yield _warn("RLC0518", f"`{env.label}` lets a dialogue grow to {allowed} tokens, the policy reads "
+                yield warn("RLC0518", f"`{env.label}` lets a dialogue grow to {allowed} tokens, the policy reads "
                             f"{reads}", place(policy, "context"), "what does not fit is cut off")  # fmt: skip
 
 
@@ -194,7 +143,7 @@ def _seen_tasks(scene: Scene) -> Iterator[Diagnostic]:
         return
     for stage, _ in stages:
         if not meant(stage, "split"):
-            yield _warn("RLC0511", "every evaluation measures tasks of the training split",
+            yield warn("RLC0511", "every evaluation measures tasks of the training split",
                         place(stage, "split"), "write `split = test`")  # fmt: skip
 
 
@@ -204,7 +153,7 @@ def _familiar_phrasing(scene: Scene) -> Iterator[Diagnostic]:
         return
     for stage, _ in stages:
         if not meant(stage, "phrasing"):
-            yield _warn("RLC0512", "every evaluation speaks with users in the phrasing of training",
+            yield warn("RLC0512", "every evaluation speaks with users in the phrasing of training",
                         place(stage, "phrasing"), "write `phrasing = held_out`")  # fmt: skip
 
 
@@ -212,16 +161,9 @@ def _too_few_tasks(scene: Scene) -> Iterator[Diagnostic]:
     for stage, made in scene.evaluations():
         if made.tasks < FEWEST_TASKS and not meant(stage, "tasks"):
             error = 50 / made.tasks**0.5
-            yield _warn("RLC0515", f"a success rate over {made.tasks} task{'s' * (made.tasks != 1)} is known to "
+            yield warn("RLC0515", f"a success rate over {made.tasks} task{'s' * (made.tasks != 1)} is known to "
                         f"±{error:.0f} points at best", place(stage, "tasks"),
                         f"measure {FEWEST_TASKS} tasks or more")  # fmt: skip
-
-
-def _trained_on_test(scene: Scene) -> Iterator[Diagnostic]:
-    for env in scene.experiment.of("env").values():
-        if getattr(env.component, "split", "") == "test" and scene.training() and not meant(env, "split"):
-            yield _warn("RLC0519", f"training draws its tasks from the test split of `{env.label}`",
-                        place(env, "split"), 'if the paper does so, write `reported(test, "where")`')  # fmt: skip
 
 
 def _no_start_measured(scene: Scene) -> Iterator[Diagnostic]:
@@ -246,7 +188,7 @@ def _judge_without_effect(scene: Scene) -> Iterator[Diagnostic]:
     read = {s.measure.partition(".")[0] for source in scene.sources for s in source.signals}
     for judge in scene.experiment.of("judge").values():
         if judge.label not in read:
-            yield _warn("RLC0513", f"judge `{judge.label}` is called on every trajectory, and no reward reads it",
+            yield warn("RLC0513", f"judge `{judge.label}` is called on every trajectory, and no reward reads it",
                         judge.item.head.span, "read it in a signal, or leave it out")  # fmt: skip
 
 
@@ -254,7 +196,7 @@ def _share_of_nothing(scene: Scene) -> Iterator[Diagnostic]:
     measured = {label for _, evaluation in scene.evaluations() for label in evaluation.on}
     for label, share in scene.experiment.mix.items():
         if share == 0 and label not in measured and (env := scene.experiment.of("env").get(label)) is not None:
-            yield _warn("RLC0526", f"env `{label}` has no share of the tasks", env.item.head.span,
+            yield warn("RLC0526", f"env `{label}` has no share of the tasks", env.item.head.span,
                         "give it a share, leave it out, or name it in an evaluation's `on`")  # fmt: skip
 
 
@@ -262,14 +204,14 @@ def _evaluation_that_never_comes(scene: Scene) -> Iterator[Diagnostic]:
     followed = {label for _, e in scene.evaluations() for label in e.after}
     for stage, grpo in scene.training():
         if grpo.evaluate_every > 0 and stage.label not in followed:
-            yield _warn("RLC0903", f"`evaluate_every` of `{stage.label}` has no effect: no evaluation is `after` it",
+            yield warn("RLC0903", f"`evaluate_every` of `{stage.label}` has no effect: no evaluation is `after` it",
                         place(stage, "evaluate_every"), f"add `after = [{stage.label}]` to an evaluation")  # fmt: skip
 
 
 def _checkpoint_beyond_the_end(scene: Scene) -> Iterator[Diagnostic]:
     for stage, grpo in scene.training():
         if written(stage, "checkpoint_every") and grpo.checkpoint_every > grpo.steps:
-            yield _warn("RLC0904", f"a checkpoint every {grpo.checkpoint_every} steps of {grpo.steps}: an interrupted "
+            yield warn("RLC0904", f"a checkpoint every {grpo.checkpoint_every} steps of {grpo.steps}: an interrupted "
                         "run begins again", place(stage, "checkpoint_every"))  # fmt: skip
 
 
@@ -277,7 +219,7 @@ def _kl_without_weight(scene: Scene) -> Iterator[Diagnostic]:
     for stage, grpo in scene.training():
         for path in ("kl.estimator", "kl.place"):
             if grpo.kl.coefficient == 0 and written(stage, path):
-                yield _warn("RLC0905", f"`{path}` has no effect: the KL's coefficient is 0",
+                yield warn("RLC0905", f"`{path}` has no effect: the KL's coefficient is 0",
                             place(stage, path), "set `kl.coefficient`, or leave it out")  # fmt: skip
                 break
 
@@ -311,14 +253,6 @@ def _unsourced(scene: Scene) -> Iterator[Diagnostic]:
                          (", ".join(found),))  # fmt: skip
 
 
-def place_value(declared: Declared, path: str) -> object:
-    """The value of a field by its dotted path, of a component without errors."""
-    value: object = declared.component
-    for name in path.split("."):
-        value = getattr(value, name, None)
-    return value
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -337,7 +271,6 @@ LINTS: tuple[Lint, ...] = (
     _seen_tasks,
     _familiar_phrasing,
     _too_few_tasks,
-    _trained_on_test,
     _no_start_measured,
     _judge_without_effect,
     _share_of_nothing,
@@ -345,4 +278,5 @@ LINTS: tuple[Lint, ...] = (
     _checkpoint_beyond_the_end,
     _kl_without_weight,
     _unsourced,
+    *TASK_LINTS,
 )

@@ -27,6 +27,7 @@ class CallMatch(Component):
     KIND: ClassVar[str] = "judge"
     NAME: ClassVar[str] = "call_match"
     BY_RULE: ClassVar[bool] = True
+    NEEDS_GOLD: ClassVar[bool] = True
     MEASURES: ClassVar[dict[str, str]] = {
         "format": "int@traj in {0, 1}",
         "same_number": "int@traj in {0, 1}",

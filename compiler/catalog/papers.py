@@ -69,6 +69,7 @@ class VerifiedAnswers(Component):
     KIND: ClassVar[str] = "env"
     NAME: ClassVar[str] = "verified_answers"
     RUNS: ClassVar[bool] = False
+    GOLD_CALLS: ClassVar[bool] = False
     MEASURES: ClassVar[dict[str, str]] = {"verified": "int@traj in {0, 1}"}
     source: Annotated[str, Field(min_length=1, description="the data set or a JSONL file of problem and answer")]
     difficulty: Annotated[Literal["any", "easy", "medium", "hard"], Field(description="which part of it")] = "any"

@@ -98,6 +98,7 @@ class OracleJudge(Component):
 
     KIND: ClassVar[str] = "judge"
     NAME: ClassVar[str] = "oracle"
+    NEEDS_GOLD: ClassVar[bool] = True
     MEASURES: ClassVar[dict[str, str]] = {"score": "int@turn in {-1, 0, 1}"}
 
     flip: Annotated[Share, Field(description="chance of each label to be replaced by one of the other two")] = 0.0

@@ -54,6 +54,7 @@ class Tiers(Component):
     KIND: ClassVar[str] = "judge"
     NAME: ClassVar[str] = "tiers"
     BY_RULE: ClassVar[bool] = True  # its labels follow from the gold calls: nobody's opinion
+    NEEDS_GOLD: ClassVar[bool] = True
     MEASURES: ClassVar[dict[str, str]] = {
         "tier": "{gold, soft, read, state, msg, err, dup}@turn",
         "overlap": "real@turn in [0, 1]",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlspec.compiler.check import Checked, check
+from rlspec.compiler.check import Checked, check, check_whole
 from rlspec.dsl.diagnostics import Source, render
 
 ROOT = Path(__file__).parents[2]
@@ -30,6 +30,9 @@ def replaced(text: str, *edits: tuple[str, str]) -> str:
 
 
 REWARD = SAMPLE[SAMPLE.index("  reward R") : SAMPLE.index("  advantage A")]
+
+TIER = "  signal tier : {gold, soft, read, state, msg, err, dup}@turn = tiers.tier\n"
+DESK = "env desk : shop { difficulty = 1  max_turns = 16agent_turns }"
 
 # what it is: (edits of the sample, code, severity, a part of the line that is marked)
 LINTS: dict[str, tuple[list[tuple[str, str]], str, str, str]] = {
@@ -90,6 +93,40 @@ LINTS: dict[str, tuple[list[tuple[str, str]], str, str, str]] = {
     ),
     "late checkpoint": ([("= 20steps", "= 900steps")], "RLC0904", "warning", "checkpoint_every"),
     "weightless KL": ([("lr = 3e-4", "lr = 3e-4  kl.estimator = k2")], "RLC0905", "warning", "kl.estimator"),
+    "pay by kind": (
+        [("  signal outcome", "  judge tiers : tiers { on = [desk] }\n  signal outcome"),
+         ("  advantage A", f"{TIER}  advantage A"),
+         ("A : real@traj = std.grpo(R)", "A : real@turn = R + zscore(std.tiers_dense(tier) over (traj, turn))")],
+        "RLC0535", "warning", "std.tiers_dense",
+    ),
+    "few tools": (
+        [(DESK, "env desk : codegym { from = made }"),
+         ("  stage coldstart", "  stage made : codegym { admit.distinct_tools = 3 }\n  stage coldstart"),
+         ("context = 384tokens", "context = 8_192tokens")],
+        "RLC0536", "warning", "distinct_tools",
+    ),
+    "a floor": (
+        [(DESK, 'env desk : tau_bench { domain = airline  split = reported(test, "no other split") }'),
+         ("context = 384tokens", "context = 32_768tokens")],
+        "RLC0537", "note", "domain = airline",
+    ),
+    "cut dialogues beside a floor": (
+        [(DESK, 'env desk : tau_bench { domain = chosen(airline, "known")  split = reported(test, "no other")\n'
+                "    reward_truncated = true }"),
+         ("context = 384tokens", "context = 32_768tokens")],
+        "RLC0538", "warning", "reward_truncated",
+    ),
+    "gold calls where there are none": (
+        [(DESK, 'env desk : verified_answers { source = "sums.jsonl" }'),
+         ("context = 384tokens", "context = 32_768tokens")],
+        "RLC0539", "warning", "on = [desk]",
+    ),
+    "a user who is not there": (
+        [("user customer : agenda { serves = [desk]  reveal = 35%  changes_mind = 70% }",
+          "user customer : static { serves = [desk] }\n  user live : agenda { serves = [desk] }"),
+         ("[coldstart, train]", "[coldstart, train]  user = live")],
+        "RLC0541", "warning", "user = live",
+    ),
     "no start measured": ([("[coldstart, train]", "[train]")], "RLC0906", "note", "stage train"),
 }  # fmt: skip
 
@@ -168,3 +205,52 @@ def test_a_reward_without_a_bound_is_linted_too() -> None:
     unbounded = text.replace("reward R : real@traj in [-0.1, 1.1] =", "reward R : real@traj = num(turn) +")
     assert unbounded != text
     assert not check(Source("unbounded.rlspec", unbounded)).errors
+
+
+VARIED = "  credit = agent_tokens(A)\n  variant milder { patch.reward.R : real@traj = outcome  %s }\n"
+
+
+@pytest.mark.parametrize(
+    ("means", "told"),
+    [
+        ("patch.stage.train.lr = 1e-4", True),
+        ("patch.stage.train.kl.coefficient = 0.01", True),
+        ('patch.stage.train.lr = reported(1e-4, "table 3")', False),
+        ("patch.stage.train.steps = 20steps", False),
+    ],
+)
+def test_a_variant_of_rewards_and_rates_together(means: str, told: bool) -> None:
+    found = check_whole(Source("test.rlspec", replaced(SAMPLE, ("  credit = agent_tokens(A)\n", VARIED % means))))
+    assert not found.errors
+    assert [d.code for d in found.diagnostics if d.code == "RLC0540"] == ["RLC0540"] * told
+
+
+def test_a_sweep_of_rewards_and_rates_is_a_grid_and_no_confusion() -> None:
+    grid = "  sweep s { patch.reward.R = [outcome, 2 * outcome]  patch.stage.train.lr = [1e-4] }\n  credit ="
+    found = check_whole(Source("test.rlspec", replaced(SAMPLE, ("  credit =", grid))))
+    assert "RLC0540" not in [d.code for d in found.diagnostics]
+
+
+def test_an_ablation_without_a_live_user_is_the_question_itself() -> None:
+    live = ("user customer", "user live : agenda { serves = [desk] }\n  user customer")
+    exam = ("[coldstart, train]", "[coldstart, train]  user = live")
+    still = ("  credit =", "  variant static_user { patch.user.customer : static { } }\n  credit =")
+    found = check_whole(Source("test.rlspec", replaced(SAMPLE, live, exam, still)))
+    assert [d.code for d in found.diagnostics] == []
+
+
+def test_pay_by_kind_is_meant_where_it_says_where_it_comes_from_or_was_found() -> None:
+    judge = ("  signal outcome", "  judge tiers : tiers { on = [desk] }\n  signal outcome")
+    paid = ("A : real@traj = std.grpo(R)", "A : real@turn = std.grpo(R) + zscore(r over (traj, turn))")
+    pay = 'if tier == gold then reported(1, "table 2") else 0'
+    said = f"{TIER}  let r : real@turn = {pay}\n"
+    assert codes(replaced(SAMPLE, judge, paid, ("  advantage A", said + "  advantage A"))) == []
+    collapsed = f"{TIER}  let r : real@turn = std.grpo(R) * sum(std.tiers_dense(tier) over turn)\n"
+    assert "RLC0535" not in codes(replaced(SAMPLE, judge, paid, ("  advantage A", collapsed + "  advantage A")))
+
+
+def test_recoveries_are_never_compared_with_what_they_came_from() -> None:
+    recovery = ("  stage held_out", "  stage again : resample { within = train }\n\n  stage held_out")
+    across = ("std.grpo(R)", "std.reinforce_pp(R)")
+    found = [d for d in checked(replaced(SAMPLE, recovery, across)).diagnostics if d.code == "RLC0531"]
+    assert {d.message.split("`")[1] for d in found} == {"desk", "again"}
