@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from rlspec.compiler.levels import Level, finest
@@ -64,16 +65,20 @@ class Builder:
         found = self.steps[step]
         return float(found.attrs["value"]) if found.op == "const" else None
 
-    def program(self, outputs: dict[str, int]) -> Program:
-        """The steps that the outputs need, renumbered; inputs that nothing reads are left out."""
+    def needed(self, wanted: Iterable[int]) -> set[int]:
+        """The steps that these are made of, themselves included."""
         needed: set[int] = set()
-        stack = list(outputs.values())
+        stack = list(wanted)
         while stack:
             step = stack.pop()
             if step not in needed:
                 needed.add(step)
                 stack.extend(self.steps[step].args)
-        order = sorted(needed)
+        return needed
+
+    def program(self, outputs: dict[str, int]) -> Program:
+        """The steps that the outputs need, renumbered; inputs that nothing reads are left out."""
+        order = sorted(self.needed(outputs.values()))
         place = {old: new for new, old in enumerate(order)}
         steps = tuple(
             self.steps[old].model_copy(update={"args": tuple(place[a] for a in self.steps[old].args)}) for old in order

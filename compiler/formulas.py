@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 
 from rlspec.compiler.builder import Value
+from rlspec.compiler.catalog.critic import Ppo
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.elaborate import Failed, Scope
 from rlspec.compiler.experiment import Declared, Experiment, Formula
@@ -31,6 +32,8 @@ from rlspec.dsl.printer import text_of
 
 WHERE = "credit.where"
 """The result that says which tokens carry the advantage. No formula can be called so."""
+RETURNS = "critic.returns"
+"""The result that a critic learns."""
 
 
 @dataclass(slots=True)
@@ -52,6 +55,7 @@ class Formulas:
     formulas: dict[str, str] = field(default_factory=dict)
     stage: str | None = None
     where: str | None = None
+    returns: str | None = None
 
     @property
     def name(self) -> str:
@@ -204,6 +208,7 @@ class EnvFormulas(Inputs):
             terms.append(TermPlan(output=name, text=f"{'- ' if sign == '-' else ''}{text_of(flat.expression(part))}"))
         if credited is not None:
             outputs[WHERE] = credited
+        outputs |= self._returns(outputs[advantage.name], advantage)
         outputs |= failures(
             self.experiment, self.env, self.elaborator, self.formulas, self.named, self.values[main.name]
         )
@@ -226,7 +231,34 @@ class EnvFormulas(Inputs):
             formulas={f.name: text_of(flat.expression(f.expression)) for f in [*rewards, advantage]},
             stage=self.stage.label if self.stage else None,
             where=WHERE if credited is not None else None,
+            returns=RETURNS if RETURNS in outputs else None,
         )
+
+    def _returns(self, advantage: int, formula: Formula) -> dict[str, int]:
+        """What a critic learns where a stage has one: the one `gae` of its value that the advantage is made of, before
+        any whitening, plus the value."""
+        builder = self.elaborator.builder
+        critics = [d.label for d in self.experiment.of("stage").values() if issubclass(d.schema, Ppo)]
+        measured = {s.name for s in self.signals.values() if s.measure in {f"{label}.value" for label in critics}}
+        found = []
+        for at in sorted(builder.needed([advantage])):
+            step = builder.steps[at]
+            if step.op == "gae" and builder.steps[step.args[1]].attrs.get("name") in measured:
+                found.append(at)
+        if critics and len(found) != 1:
+            count = f"{len(found)} different" if found else "no"
+            where = (self.stage or self.env).label
+            self.report.append(
+                Diagnostic(
+                    "RLC0534",
+                    f"`{critics[0]}` has a critic, and the advantage on `{where}` has {count} `gae` of its values",
+                    formula.expression.span,
+                    label=f"one is needed, as in `std.ppo(R, {critics[0]}.value)`",
+                )
+            )
+        if len(found) != 1:
+            return {}
+        return {RETURNS: builder.apply("add", found[0], builder.steps[found[0]].args[1])}
 
     def _constant(self, reward: Formula) -> None:
         value = self.values[reward.name]

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
-from rlspec.compiler.catalog.stages import Evaluate, Grpo, Optimised, Stage
+from rlspec.compiler.catalog.stages import Evaluate, Grpo, Grpo, Optimised, Stage
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import Formulas
 from rlspec.compiler.plan import (
@@ -59,6 +59,7 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
                 ranges=f.ranges,
                 formulas=f.formulas,
                 stage=f.stage,
+                returns=f.returns,
             )
             for f in sources
         ),
@@ -156,7 +157,7 @@ def _graph(machine: Any, stages: tuple[StagePlan, ...], envs: tuple[ComponentPla
             edges += [("problems", f"{stage.label}/environments", "code")]
             edges += [(f"{stage.label}/environments", f"{env}/tasks", "environments") for env in readers]
         elif stage.name == "irc":
-            readers = dict.fromkeys(s.label for s in stages if s.name == "grpo")
+            readers = dict.fromkeys(s.label for s in stages if issubclass(schema("stage", s.name), Grpo))
             edges += [(f"{stage.label}/rollout", f"{stage.label}/table", "trajectories")]
             edges += [(f"{stage.label}/table", f"{other}/scorer", "weights") for other in readers]
         elif stage.name == "resample":

@@ -76,6 +76,7 @@ class SourcePlan(_Part):
     ranges: dict[str, str]
     formulas: dict[str, str]
     stage: str | None = None
+    returns: str | None = None  # the result that a critic learns: the advantage before whitening, plus the value
 
     @property
     def name(self) -> str:
@@ -247,7 +248,7 @@ def drop_unused(body: dict[str, Any]) -> None:
     """Leave out of a plan's JSON what the language learned later and this plan has no use for, so that its digests stay
     what they were."""
     for part in (body["credit"], *body["sources"]):
-        for name in ("where", "stage"):
+        for name in ("where", "stage", "returns"):
             if part.get(name, "") is None:
                 del part[name]
     body["plugins"] = [[plugin["name"], plugin["digest"]] for plugin in body["plugins"]]

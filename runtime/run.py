@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from rlspec.compiler.catalog import schema
+from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.plan import Plan
 from rlspec.runtime import synthesis_stage
 from rlspec.runtime.calibration import CalibrationStage
@@ -135,7 +137,7 @@ class Run:
     def _run_unit(self, unit: Unit) -> None:
         if unit.kind == "sft":
             ColdStartStage(self, unit.stage).run()
-        elif unit.kind == "grpo":
+        elif issubclass(schema("stage", unit.kind), Grpo):
             TrainingStage(self, unit.stage).run()
         elif unit.kind == "irc":
             CalibrationStage(self, unit.stage).run()

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from rlspec.compiler.catalog.critic import Ppo
 from rlspec.compiler.catalog.resampling import Resample
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.runtime.evaluation import Evaluation
 from rlspec.runtime.graph.scorer_role import Scored
+from rlspec.runtime.learning.critic import critic_row, explained_variance
 from rlspec.runtime.learning.loss import Denominators, kl_of_trajectory
 from rlspec.runtime.learning.rows import Row, live, parts, sampled, shards
 from rlspec.runtime.record.trajectory import Trajectory
@@ -68,6 +70,8 @@ class TrainingStage:
         read = {s.measure for source in run.plan.sources for s in source.signals}
         if read & {"policy.entropy", "policy.logprob"}:
             shares = self._with_policy(shares, read)
+        if isinstance(self.stage, Ppo):
+            shares = self._with_values(shares)
         with run.clock.phase("rollout"):
             scoring = run.executor.call("scorer", "score", shares, step)
             trajectories: list[Trajectory] = [t for share in run.executor.get(shares) for t in share]
@@ -89,9 +93,11 @@ class TrainingStage:
         for resampling in self.resamplings:
             resampling.take(step, jobs, trajectories)
             again |= resampling.metrics(trajectories)
-        update = self._update(scored.rows)
+        values = self._update_critic(trajectories) if isinstance(self.stage, Ppo) else {}
+        alone = isinstance(self.stage, Ppo) and step < self.stage.critic.head_start
+        update = {"updates": 0.0} if alone else self._update(scored.rows)
         run.sync_weights()
-        return {"stage": self.label, "step": step, **scored.metrics, **again, **update}
+        return {"stage": self.label, "step": step, **scored.metrics, **again, **update, **values}
 
     def jobs(self, step: int) -> list[Job]:
         """The step's conversations: fresh tasks of the training split, each a group of its own."""
@@ -141,6 +147,38 @@ class TrainingStage:
             out[name] = max(values) if name.startswith("max_") else sum(values) / len(values)
         return out
 
+    def _update_critic(self, trajectories: Sequence[Trajectory]) -> dict[str, float]:
+        """The step's optimiser steps of the critic, on all agent tokens.
+
+        Returns:
+            `value_loss`, mean over the updates; `explained_variance` of the values that advantages were made of.
+        """
+        run, stage = self.run_, self.stage
+        assert isinstance(stage, Ppo)
+        measure = f"{self.label}.value"
+        rows = []
+        for t in (t for t in trajectories if t.failure is None):
+            returns = run.plan.source_of(t.env, t.key).returns
+            assert returns is not None
+            rows.append(critic_row(t.ledger, t.scores[returns], t.measures[measure], t.group))
+        found: list[dict[str, float]] = []
+        call = run.executor.call
+        with run.clock.phase("critic"):
+            for part in parts(rows, stage.critic.updates_per_step):
+                if not part:
+                    continue
+                denominators, dealt = Denominators.of(part), shards(part, len(run.trainers))
+                gradients = [
+                    call(trainer, "critic_gradients", self.label, mine, denominators)
+                    for trainer, mine in zip(run.trainers, dealt, strict=True)
+                ]
+                found.append(run.executor.get([call(t, "critic_apply", gradients) for t in run.trainers])[0])
+        return {
+            "value_loss": sum(m["loss"] for m in found) / max(len(found), 1),
+            "value_grad_norm": sum(m["grad_norm"] for m in found) / max(len(found), 1),
+            "explained_variance": explained_variance(rows),
+        }
+
     def _reference(self, sequences: Sequence[Any]) -> list[Any]:
         """The reference policy's log-probabilities, the work dealt to all ranks."""
         run = self.run_
@@ -180,6 +218,20 @@ class TrainingStage:
                 for name, values in zip(("policy.logprob", "policy.entropy"), measured, strict=True):
                     if name in read:
                         trajectory.measures[name] = values.tolist()
+        return [run.executor.share(share) for share in trajectories]
+
+    def _with_values(self, shares: Any) -> list[Any]:
+        """Ask the critic at every agent token, before the step's first update."""
+        run = self.run_
+        trajectories: list[list[Trajectory]] = run.executor.get(shares)
+        flat = [t for share in trajectories for t in share if t.failure is None]
+        rows, ranks = [_row(t) for t in flat], len(run.trainers)
+        with run.clock.phase("critic"):
+            call = run.executor.call
+            dealt = run.executor.get([call(t, "values", rows[rank::ranks]) for rank, t in enumerate(run.trainers)])
+        for rank, share in enumerate(dealt):
+            for trajectory, values in zip(flat[rank::ranks], share, strict=True):
+                trajectory.measures[f"{self.label}.value"] = values.tolist()
         return [run.executor.share(share) for share in trajectories]
 
     def _with_kl(self, shares: Any) -> list[Any]:

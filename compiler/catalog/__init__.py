@@ -14,6 +14,7 @@ def catalog() -> dict[str, dict[str, type[Component]]]:
         calibration,
         calls,
         codegym,
+        critic,
         machine,
         papers,
         policies,
@@ -27,7 +28,7 @@ def catalog() -> dict[str, dict[str, type[Component]]]:
 
     found: dict[str, dict[str, type[Component]]] = {}
     for module in (
-        policies, shop, users, papers, stages, machine, tiers, calls, prices, calibration, resampling, codegym,
+        policies, shop, users, papers, stages, machine, tiers, calls, prices, calibration, resampling, critic, codegym,
     ):  # fmt: skip
         for entry in vars(module).values():
             if isinstance(entry, type) and issubclass(entry, Component) and "NAME" in vars(entry):

@@ -12,10 +12,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlspec.compiler.catalog.critic import Ppo
 from rlspec.compiler.catalog.policies import Tiny
 from rlspec.compiler.catalog.stages import Grpo, Optimised, Sft
 from rlspec.compiler.plan import Plan
 from rlspec.runtime.demonstrations import demonstrate, lexicon
+from rlspec.runtime.learning.critic import CriticLearner, SquaredError, optimisation_of
 from rlspec.runtime.learning.learner import Learner, Optimisation, Precision
 from rlspec.runtime.learning.loss import Clipped, Denominators, Likelihood, Objective, Sums, merge, per_token
 from rlspec.runtime.learning.rows import Row, demonstration, shards
@@ -49,6 +51,7 @@ class TrainerRole:
         self._directory = ""
         self._demonstrations: list[Row] = []
         self._reference: Learner | None = None
+        self._critic: CriticLearner | None = None
 
     # --------------------------------------------------------------------------------------------- the policy
 
@@ -150,6 +153,37 @@ class TrainerRole:
         self.learner.begin(Optimisation.of(stage, stage.steps, stage.updates_per_step))
         if stage.kl.coefficient > 0:
             self._keep_reference(self.learner.weights())
+        self._critic = None
+        if isinstance(stage, Ppo):
+            self._begin_critic(optimisation_of(stage), self.learner.weights())
+
+    def _begin_critic(self, optimisation: Optimisation, weights: Mapping[str, Tensor] | None = None) -> None:
+        """A critic with a fresh optimiser, its trunk a copy of these weights."""
+        model, _ = load(Path(self._directory), "float32", str(self.device))
+        if weights is not None:
+            model.load_state_dict(weights, strict=True)
+        self._critic = CriticLearner(model, optimisation, str(self.device), self.learner.precision)
+
+    @property
+    def critic(self) -> CriticLearner:
+        if self._critic is None:
+            raise RuntimeError("the stage has no critic, or has not begun")
+        return self._critic
+
+    def values(self, rows: Sequence[Row]) -> list[NDArray[Any]]:
+        """What the critic expects before each agent token of the rows, see `CriticLearner.values`."""
+        return self.critic.values(rows)
+
+    def critic_gradients(self, label: str, rows: Sequence[Row], denominators: Denominators) -> Part:
+        """This rank's part of an update of the critic."""
+        stage = self._stages[label]
+        assert isinstance(stage, Ppo)
+        return self._part(rows, SquaredError(stage.critic.clip), denominators, self.critic)
+
+    def critic_apply(self, parts: Sequence[Part]) -> dict[str, float]:
+        """Add all ranks' parts in order and take the critic's step."""
+        applied = self.critic.apply([self._gradient(part, self.critic) for part in parts])
+        return per_token(merge([part.sums for part in parts])) | applied
 
     def _keep_reference(self, weights: Mapping[str, Tensor]) -> None:
         model, _ = load(Path(self._directory), "float32", str(self.device))
@@ -175,14 +209,16 @@ class TrainerRole:
         assert isinstance(stage, Grpo)
         return self._part(rows, Clipped.of(stage), denominators)
 
-    def _part(self, rows: Sequence[Row], objective: Objective, denominators: Denominators) -> Part:
-        gradient, sums = self.learner.gradients(rows, objective, denominators)
+    def _part(
+        self, rows: Sequence[Row], objective: Objective, denominators: Denominators, learner: Learner | None = None
+    ) -> Part:
+        gradient, sums = (learner or self.learner).gradients(rows, objective, denominators)
         return Part(np.concatenate([g.cpu().numpy().ravel() for g in gradient.values()]), sums)
 
-    def _gradient(self, part: Part) -> dict[str, Tensor]:
+    def _gradient(self, part: Part, learner: Learner | None = None) -> dict[str, Tensor]:
         """A part's gradient by name again."""
         flat = torch.from_numpy(part.gradient.copy())  # what came from another process cannot be written to
-        shapes = {name: parameter.shape for name, parameter in self.learner.parameters.items()}
+        shapes = {name: parameter.shape for name, parameter in (learner or self.learner).parameters.items()}
         cut = flat.split([shape.numel() for shape in shapes.values()])
         return {name: piece.view(shape) for (name, shape), piece in zip(shapes.items(), cut, strict=True)}
 
@@ -218,7 +254,8 @@ class TrainerRole:
         import hashlib
 
         digest = hashlib.sha256()
-        for name, tensor in sorted(self.learner.weights().items()):
+        critic = {f"critic/{n}": t for n, t in self._critic.weights().items()} if self._critic is not None else {}
+        for name, tensor in sorted((self.learner.weights() | critic).items()):
             digest.update(name.encode())
             digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
@@ -226,12 +263,20 @@ class TrainerRole:
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """Everything that a checkpoint needs of the learner."""
         tensors, notes = self.learner.state()
-        return tensors | {f"reference/{n}": t for n, t in self.reference_weights().items()}, notes
+        tensors |= {f"reference/{n}": t for n, t in self.reference_weights().items()}
+        if self._critic is not None:
+            values, notes["critic"] = self._critic.state()
+            tensors |= {f"critic/{n}": t for n, t in values.items()}
+        return tensors, notes
 
     def load_state(self, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
         """Continue from `state()`."""
         reference = {n.removeprefix("reference/"): t for n, t in tensors.items() if n.startswith("reference/")}
-        own = {n: t for n, t in tensors.items() if not n.startswith("reference/")}
+        critic = {n.removeprefix("critic/"): t for n, t in tensors.items() if n.startswith("critic/")}
+        own = {n: t for n, t in tensors.items() if not n.startswith(("reference/", "critic/"))}
         self.learner.load_state(own, notes)
+        if critic:
+            self._begin_critic(self.learner.optimisation)
+            self.critic.load_state(critic, notes["critic"])
         if reference:
             self._keep_reference(reference)

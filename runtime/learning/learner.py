@@ -88,6 +88,11 @@ class Optimisation:
         return self.lr * (1 - (1 - self.final_lr_share) * fall)
 
 
+def wide(model: Any) -> Any:
+    """The model with master weights: float32, or wider where it is."""
+    return model.float() if any(p.dtype not in (torch.float32, torch.float64) for p in model.parameters()) else model
+
+
 class Learner:
     """See the module. The model is put into evaluation mode: dropout would make the trainer's policy
     another one than the sampler's."""
@@ -99,16 +104,19 @@ class Learner:
         device: str = "cpu",
         precision: Precision = "float32",
     ) -> None:
-        self.model = model.to(device).eval()
-        if any(p.dtype not in (torch.float32, torch.float64) for p in model.parameters()):
-            self.model = self.model.float()
         self.device, self.precision = device, precision
+        self.model = self.prepared(model)
         self.seconds = {"logprobs": 0.0, "backward": 0.0, "optimiser": 0.0}
-        self.head = Head(self.model)
         self.parameters: dict[str, Tensor] = {
             name: parameter for name, parameter in self.model.named_parameters() if parameter.requires_grad
         }
         self.begin(optimisation)
+
+    def prepared(self, model: Any) -> Any:
+        """What is learned, from the policy that is given: here the policy itself."""
+        found = wide(model.to(self.device).eval())
+        self.head = Head(found)
+        return found
 
     def begin(self, optimisation: Optimisation) -> None:
         """Start a stage: a fresh optimiser and schedule over the weights as they are."""
@@ -126,12 +134,15 @@ class Learner:
             eps=optimisation.epsilon,
         )
 
-    def _autocast(self) -> torch.autocast:
+    def autocast(self) -> torch.autocast:
+        """The precision of forward passes."""
         enabled = self.precision == "bfloat16"
         return torch.autocast(torch.device(self.device).type, dtype=torch.bfloat16, enabled=enabled)
 
-    def _batch_logprobs(self, batch: Collated, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor]:
-        with self._autocast():
+    def at_tokens(self, batch: Collated, temperature: float, entropy: bool = False) -> tuple[Tensor, Tensor]:
+        """What the objective is about at each token to learn from, (L,): its log-probability; and the entropy of its
+        distribution, where it is asked for."""
+        with self.autocast():
             return self.head.logprobs(
                 torch.from_numpy(batch.tokens_BT).to(self.device),
                 torch.from_numpy(batch.rows_L).to(self.device),
@@ -148,7 +159,7 @@ class Learner:
         for some in micro_batches(rows, self.optimisation.micro_batch):
             began = time.perf_counter()
             batch = collate(some)
-            logprobs_L, entropy_L = self._batch_logprobs(batch, objective.temperature, objective.wants_entropy)
+            logprobs_L, entropy_L = self.at_tokens(batch, objective.temperature, objective.wants_entropy)
             weights_L = torch.from_numpy(token_weights(objective.aggregation, denominators, batch.lengths_L))
             loss, counted = objective.loss(logprobs_L, entropy_L, batch, weights_L.to(logprobs_L))
             halfway = time.perf_counter()
@@ -222,7 +233,7 @@ class Learner:
         sums: list[Sums] = []
         for some in micro_batches(rows, self.optimisation.micro_batch):
             batch = collate(some)
-            logprobs_L, entropy_L = self._batch_logprobs(batch, objective.temperature, objective.wants_entropy)
+            logprobs_L, entropy_L = self.at_tokens(batch, objective.temperature, objective.wants_entropy)
             weights_L = torch.from_numpy(token_weights(objective.aggregation, denominators, batch.lengths_L))
             _, counted = objective.loss(logprobs_L, entropy_L, batch, weights_L.to(logprobs_L))
             sums.append({name: float(value) for name, value in counted.items()})
@@ -242,7 +253,7 @@ class Learner:
             mask_T = np.arange(len(tokens_T)) > 0
             rows.append(Row(tokens_T, mask_T, unused_T, unused_T.astype(np.float32), group=n))
         for some in micro_batches(rows, self.optimisation.micro_batch):
-            logprobs_L, _ = self._batch_logprobs(collate(some), temperature)
+            logprobs_L, _ = self.at_tokens(collate(some), temperature)
             for row, part in zip(some, logprobs_L.split([row.learned for row in some]), strict=True):
                 found[row.group][1:] = part.float().cpu().numpy()
         return found
@@ -259,7 +270,7 @@ class Learner:
         found = [(empty, empty)] * len(rows)
         for some in micro_batches(numbered, self.optimisation.micro_batch):
             began = time.perf_counter()
-            logprobs_L, entropy_L = self._batch_logprobs(collate(some), temperature, entropy=True)
+            logprobs_L, entropy_L = self.at_tokens(collate(some), temperature, entropy=True)
             sizes = [row.learned for row in some]
             for row, *parts in zip(some, logprobs_L.split(sizes), entropy_L.split(sizes), strict=True):
                 logprobs, entropy = (part.double().cpu().numpy() for part in parts)

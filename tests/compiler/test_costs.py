@@ -138,6 +138,19 @@ def test_more_of_anything_never_takes_less(worker: Worker) -> None:
         assert all(after[phase].total() >= before[phase] for phase in PHASES), name
 
 
+def test_a_critic_is_held_with_its_moments() -> None:
+    text = spec()
+    critic = text.replace("stage train : grpo", "stage train : ppo").replace(
+        "A : real@traj = std.grpo(R)", "A : real@token = std.ppo(R, train.value)"
+    )
+    assert critic.count("ppo") == 2
+    plain, valued = memory_of(plan_of(text)), memory_of(plan_of(critic))
+    assert isinstance(plain, Memory)
+    assert isinstance(valued, Memory)
+    more = peaks(valued.stages["train"])["train"].total() - peaks(plain.stages["train"])["train"].total()
+    assert more == 12 * plain.shape.parameters
+
+
 def test_a_reference_policy_is_held_where_a_kl_is_on() -> None:
     plain, pulled = (memory_of(plan_of(spec(stage=more))) for more in ("", "kl.coefficient = 0.01"))
     assert isinstance(plain, Memory)
