@@ -175,6 +175,8 @@ class _Completer:
             return self._static(schema)
         kind = cursor.head.kind
         named = self._named_arguments()
+        if cursor.brackets and cursor.brackets[-1].name in OPTION_CHOICES:
+            return named
         if kind == "credit":
             if not cursor.brackets:
                 return [Suggestion("agent_tokens", "function", "every token that the agent sampled carries it")]
