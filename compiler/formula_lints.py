@@ -92,8 +92,8 @@ def _judge_per_turn(scored: Scored) -> Iterator[Diagnostic]:
             yield Diagnostic("RLC0506", f"the verdicts of `{label}` reach single turns, with their errors",
                              scored.advantage, "warning",
                              "collapse them in the reward: any, sum, mean (... over turn)",
-                             ("TARL (arXiv:2509.14480) reports that this diverges, and that one number per trajectory "
-                              "does not",))  # fmt: skip
+                             ("TARL (arXiv:2509.14480) gives a trajectory one number, and reports that its per-turn "
+                              "variants were unstable",))  # fmt: skip
 
 
 def _unchecked_tiers(scored: Scored) -> Iterator[Diagnostic]:
@@ -132,7 +132,7 @@ def _text_beside_state(scored: Scored) -> Iterator[Diagnostic]:
     if texts and names & set(STATE_MATCHES):
         yield Diagnostic("RLC0510", f"`{texts[0]}` compares texts, beside a match of the final state",
                          scored.reward, "warning", "reward the state alone",
-                         ("MUA-RL (arXiv:2508.18669) leaves the text out: it pays for wording",))  # fmt: skip
+                         ("MUA-RL (arXiv:2508.18669) trains without the text, which can be recited",))  # fmt: skip
 
 
 def _failure_above_success(scored: Scored) -> Iterator[Diagnostic]:
