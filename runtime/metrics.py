@@ -23,7 +23,8 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
     """Success, rewards with their terms, dead groups, lengths, how talks ended, and the means of all measures.
 
     `success` is the share whose env says `verified`; `dead_groups` the share of groups whose rewards are all equal
-    (no advantage comes from them); `failed` the share that the machinery lost, which counts nowhere else. What was
+    (no advantage comes from them); `failed` the share that the machinery lost, which counts nowhere else, and
+    `failed.judge` and so on whose failures they were, where there are any. What was
     sampled again after a failure counts in `trajectories` and in its own source's figures only;
     `dead_turns` and `misaligned_turns` are those of `rlspec.runtime.turn_health`.
     """
@@ -34,6 +35,8 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
         "failed": 1 - len(sound) / len(trajectories) if trajectories else 0.0,
         "success": mean(float(t.measures.get(f"{t.env}.verified", 0)) for t in first),
     }
+    for part, count in sorted(Counter(t.failure.partition(":")[0] for t in trajectories if t.failure).items()):
+        out[f"failed.{part}"] = count / len(trajectories)
     for source in plan.sources:
         prefix = "" if len(plan.sources) == 1 else f"{source.name}."
         own = [t for t in sound if t.env == source.env and plan.source_of(t.env, t.key) is source]

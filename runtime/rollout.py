@@ -2,16 +2,17 @@
 
 Every conversation has its own state of the world, its own user and its own random numbers, all named by its key, so
 what happens in it does not depend on which others run beside it. The engine advances all of them together; whoever has
-finished a message is answered at once and goes on.
+finished a message is answered at once and goes on, or when a user that takes its time has answered.
 """
 
 from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from rlspec.runtime.record.ledger import Ledger
 from rlspec.runtime.record.trajectory import Finish, Trajectory
 from rlspec.runtime.recovery import Start, play
 from rlspec.runtime.streams import derived_seed, stream
+from rlspec.runtime.waiting import Waiting
 from rlspec.runtime.worlds.diagnosis import diagnose
 from rlspec.runtime.worlds.protocol import (
     InfraFailure,
@@ -33,10 +35,12 @@ from rlspec.runtime.worlds.protocol import (
     Users,
     UserSession,
     World,
+    is_slow,
 )
-from rlspec.runtime.worlds.registry import examiners_of, judges_of, user_of, world_of
+from rlspec.runtime.worlds.registry import examiners_of, judges_of, retries_of, user_of, world_of
 
 TASKS_KEPT = 512
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,7 @@ class Desk:
             user_of(plan, source),
             judges_of(plan, source),
             int(fields["max_turns"]),
-            {label: _retries(plan.labelled(label).wiring.get("on_failure", [])) for label in source.judges},
+            {label: retries_of(plan.labelled(label)) for label in source.judges},
             {
                 stage.label: found.feedback
                 for stage in plan.stages
@@ -95,11 +99,6 @@ class Desk:
         return self.world.tools if task.tools is None else task.tools
 
 
-def _retries(rules: Sequence[Any]) -> int:
-    """How often a failed judge is asked again."""
-    return next((int(rule["retry"][0]) for rule in rules if isinstance(rule, dict) and "retry" in rule), 0)
-
-
 @dataclass(slots=True)
 class _Talk:
     """One conversation in progress."""
@@ -109,6 +108,9 @@ class _Talk:
     task: Task
     session: Session
     user: UserSession | None
+    live: dict[str, _Talk]  # conversations in progress, this one among them
+    done: dict[str, Trajectory]
+    opened: bool = False  # the engine knows it
     ledger: Ledger = field(default_factory=Ledger)
     dialogue: list[Message] = field(default_factory=list)
     unseen: frozenset[int] = frozenset()  # places of the dialogue that no judge is shown
@@ -120,6 +122,12 @@ class _Talk:
         return [m for place, m in enumerate(self.dialogue) if place not in self.unseen]
 
 
+def at_once(desks: Iterable[Desk]) -> int:
+    """How many users and judges may be waited for at a time."""
+    everyone = [part for desk in desks for part in (desk.users, *desk.examiners.values(), *desk.judges.values())]
+    return max((int(getattr(part, "at_once", 1)) for part in everyone), default=1)
+
+
 class Roller:
     """Has conversations with one engine. `seed` is the run's."""
 
@@ -128,62 +136,89 @@ class Roller:
         self.desks = {source.env: Desk.of(plan, source) for source in plan.drawn}
         self._tasks: OrderedDict[tuple[str, str, int], Task] = OrderedDict()
         self.seconds = {"generation": 0.0, "world": 0.0}
+        self._waiting = Waiting(at_once(self.desks.values()))
 
     def run(self, jobs: Iterable[Job]) -> list[Trajectory]:
         """All conversations, in the order of the jobs. A failure of the machinery ends its own conversation only."""
         began = time.perf_counter()
         generating = 0.0
-        waiting = deque(jobs)
-        order = [job.key for job in waiting]
+        coming = deque(jobs)
+        order = [job.key for job in coming]
         live: dict[str, _Talk] = {}
         done: dict[str, Trajectory] = {}
-        while waiting or live:
-            while waiting and len(live) < self.engine.capacity:
-                self._begin(waiting.popleft(), live, done)
+        while coming or live or self._waiting:
+            while coming and len(live) < self.engine.capacity:
+                self._begin(coming.popleft(), live, done)
             asked = time.perf_counter()
             finished = self.engine.poll()
             generating += time.perf_counter() - asked
             for sampled in finished:
                 talk = live[sampled.key]
-                try:
-                    finish = self._advance(talk, sampled)
-                except InfraFailure as failure:
-                    done[sampled.key] = self._end(talk, "failed", str(failure))
-                    finish = "failed"
-                if finish is not None:
-                    if finish != "failed":
-                        done[sampled.key] = self._end(talk, finish)
-                    self.engine.close(sampled.key)
-                    del live[sampled.key]
+                self._move(talk, lambda talk=talk, sampled=sampled: self._advance(talk, sampled))  # type: ignore[misc]
+            self._waiting.take(block=not finished)
         self.seconds["generation"] += generating
         self.seconds["world"] += time.perf_counter() - began - generating
         return [done[key] for key in order]
+
+    def _move(self, talk: _Talk, act: Callable[[], Finish | None]) -> None:
+        """Do something in a conversation that may end it."""
+        failure = None
+        try:
+            finish = act()
+        except InfraFailure as error:
+            finish, failure = "failed", str(error)
+        if finish is None:
+            return
+        if talk.opened:
+            self.engine.close(talk.job.key)
+        del talk.live[talk.job.key]
+        self._end(talk, finish, failure)
+
+    def _ask(self, talk: _Talk, slow: bool, work: Callable[[], T], then: Callable[[T], Finish | None]) -> Finish | None:
+        """Go on with what comes of the work: at once, or when it has come back."""
+        if not slow:
+            return then(work())
+        key = talk.job.key
+        self._waiting.ask(key, work, lambda outcome: self._move(talk, lambda: then(outcome.get())))
+        return None
 
     # ----------------------------------------------------------------------------------------- one conversation
 
     def _begin(self, job: Job, live: dict[str, _Talk], done: dict[str, Trajectory]) -> None:
         desk = self.desks[job.env]
         task = self._task(job)
-        talk = _Talk(job, desk, task, desk.world.reset(task), None)
-        try:
-            pieces = self._opening(talk) if job.start is None else self._recovery(talk, job.start)
-        except InfraFailure as failure:
-            done[job.key] = self._end(talk, "failed", str(failure))
-            return
+        talk = _Talk(job, desk, task, desk.world.reset(task), None, live, done)
         live[job.key] = talk
-        uniforms = stream(self.seed, "sampling", job.key).random(self.context)
-        self.engine.open(job.key, uniforms, derived_seed(self.seed, "sampling", job.key))
+        if job.start is not None:
+            start = job.start
+            self._move(talk, lambda: self._open(talk, self._recovery(talk, start)))
+            return
+        slow = is_slow(desk.talks(job))
+        self._move(
+            talk, lambda: self._ask(talk, slow, lambda: self._first(talk), lambda said: self._opening(talk, said))
+        )
+
+    def _open(self, talk: _Talk, pieces: list[Piece]) -> None:
+        """Let the agent begin."""
+        key = talk.job.key
+        uniforms = stream(self.seed, "sampling", key).random(self.context)
+        self.engine.open(key, uniforms, derived_seed(self.seed, "sampling", key))
+        talk.opened = True
         self._show(talk, pieces)
 
-    def _opening(self, talk: _Talk) -> list[Piece]:
-        """The user's first words, and what the agent is shown with them."""
-        job, desk, task, users = talk.job, talk.desk, talk.task, talk.desk.talks(talk.job)
-        first = task.instruction
-        if users is not None:
-            talk.user = users.open(task, self._users_numbers(job.key), job.phrasing)
-            first = talk.user.first().text
+    def _first(self, talk: _Talk) -> str:
+        """The user's first words, the instruction itself where there is no user."""
+        users = talk.desk.talks(talk.job)
+        if users is None:
+            return talk.task.instruction
+        talk.user = users.open(talk.task, self._users_numbers(talk.job.key), talk.job.phrasing)
+        return talk.user.first().text
+
+    def _opening(self, talk: _Talk, first: str) -> None:
+        """What the agent is shown with the user's first words."""
         talk.dialogue.append(Message("user", first))
-        return self.renderer.opening(desk.world.system, desk.tools(task), first)
+        desk = talk.desk
+        self._open(talk, self.renderer.opening(desk.world.system, desk.tools(talk.task), first))
 
     def _recovery(self, talk: _Talk, start: Start) -> list[Piece]:
         """A failed attempt and the feedback on it, and world and user where they were."""
@@ -192,11 +227,7 @@ class Roller:
         stopped = bool(pieces) and pieces[-1].tokens[-1] == self.renderer.stop_token
         talk.dialogue.extend(start.dialogue)
         if start.anew:
-            first = task.instruction
-            if users is not None:
-                talk.user = users.open(task, self._users_numbers(job.key), job.phrasing)
-                first = talk.user.first().text
-            said = f"{start.feedback} {first}".strip()
+            said = f"{start.feedback} {self._first(talk)}".strip()
             talk.unseen = frozenset(range(len(talk.dialogue)))
             talk.dialogue.append(Message("user", said))
             return [*pieces, self.renderer.user(said, stopped)]
@@ -229,16 +260,27 @@ class Roller:
         """Take the agent's message, answer it, or say how the conversation ended."""
         talk.ledger.append("agent", sampled.tokens, sampled.logprobs, max(sampled.versions, default=-1))
         message = self.renderer.read(sampled.tokens)
-        stopped = sampled.finish == "stop"
         if message.call is not None:
             observation = talk.session.step(message.call)
             message = Message("agent", message.text, message.call, status=observation.status, wrote=observation.wrote)
             answer = Message("tool", observation.text, status=observation.status, wrote=observation.wrote)
             ends: Finish | None = "transferred" if observation.ends else None
-        elif message.malformed is not None:
-            answer, ends = Message("tool", f"error : {message.malformed}", status="error"), None
-        else:
-            answer, ends = self._user_answers(talk, message.text)
+            return self._answered(talk, sampled, message, answer, ends)
+        if message.malformed is not None:
+            answer = Message("tool", f"error : {message.malformed}", status="error")
+            return self._answered(talk, sampled, message, answer, None)
+        return self._ask(
+            talk,
+            is_slow(talk.desk.talks(talk.job)),
+            lambda: self._user_answers(talk, message.text),
+            lambda said: self._answered(talk, sampled, message, *said),
+        )
+
+    def _answered(
+        self, talk: _Talk, sampled: Sampled, message: Message, answer: Message, ends: Finish | None
+    ) -> Finish | None:
+        """Show the agent the answer to its message, unless the conversation is over with it."""
+        stopped = sampled.finish == "stop"
         talk.dialogue.append(message)
         if answer.text:
             talk.dialogue.append(answer)
@@ -266,8 +308,8 @@ class Roller:
 
     # ------------------------------------------------------------------------------------------------ the end
 
-    def _end(self, talk: _Talk, finish: Finish, failure: str | None = None) -> Trajectory:
-        """Measure, judge, close. A judge that fails beyond its retries makes the trajectory a failed one."""
+    def _end(self, talk: _Talk, finish: Finish, failure: str | None = None) -> None:
+        """Measure, close, have it judged."""
         job, source = talk.job, talk.desk.source
         out = Trajectory(
             job.key,
@@ -285,14 +327,32 @@ class Roller:
                 speaker = job.user or source.user
                 if talk.user is not None and speaker is not None:
                     out.measures |= {f"{speaker}.{k}": v for k, v in talk.user.measure().items()}
-                for label, judge in talk.desk.judges.items():
-                    out.measures |= {f"{label}.{k}": v for k, v in self._judge(talk, label, judge).items()}
-                out.measures |= self._diagnoses(talk)
         except InfraFailure as error:
             out.finish, out.failure = "failed", str(error)
         finally:
             talk.session.close()
-        return out
+        if out.failure is None and any(map(is_slow, talk.desk.judges.values())):
+            judged = partial(self._judgements, talk)
+            self._waiting.ask(job.key, judged, lambda outcome: self._finish(talk, out, outcome.get))
+        else:
+            self._finish(talk, out, partial(self._judgements, talk))
+
+    def _finish(self, talk: _Talk, out: Trajectory, judged: Callable[[], dict[str, Any]]) -> None:
+        """Take the judgements; a judge that fails beyond its retries makes the trajectory a failed one."""
+        try:
+            if out.failure is None:
+                out.measures |= judged()
+                out.measures |= self._diagnoses(talk)
+        except InfraFailure as error:
+            out.finish, out.failure = "failed", str(error)
+        talk.done[talk.job.key] = out
+
+    def _judgements(self, talk: _Talk) -> dict[str, Any]:
+        return {
+            f"{label}.{name}": value
+            for label, judge in talk.desk.judges.items()
+            for name, value in self._judge(talk, label, judge).items()
+        }
 
     def _judge(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
         for attempt in range(talk.desk.retries[label] + 1):

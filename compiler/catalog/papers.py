@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from rlspec.compiler.catalog.base import Component, Unit
+from rlspec.compiler.catalog.base import Component, Secret, Unit
 from rlspec.compiler.records import Field
 
 
@@ -89,7 +89,6 @@ class LlmJudge(Component):
 
     KIND: ClassVar[str] = "judge"
     NAME: ClassVar[str] = "llm"
-    RUNS: ClassVar[bool] = False
     MEASURES: ClassVar[dict[str, str]] = {"score": "int@turn in {-1, 0, 1}"}
     model: Annotated[str, Field(min_length=1, description="the endpoint's model name")]
     when: Annotated[
@@ -102,3 +101,7 @@ class LlmJudge(Component):
     ] = ("policy", "instruction", "gold_calls", "dialogue")
     at_most_one_major: Annotated[bool, Field(description="at most one -1 per trajectory")] = True
     timeout: Annotated[float, Unit("s"), Field(gt=0, description="seconds for one call")] = 120.0
+    endpoint: Annotated[str, Field(description="base URL of the endpoint; empty: that of $OPENAI_BASE_URL")] = ""
+    key: Annotated[Secret | None, Field(description="`secret(\"NAME\")`; none: $OPENAI_API_KEY, if it is set")] = None
+    temperature: Annotated[float, Field(ge=0, description="sampling temperature")] = 0.0
+    at_once: Annotated[int, Field(ge=1, description="verdicts that one worker waits for at a time")] = 16

@@ -133,3 +133,9 @@ class Judge(Protocol):
     one entry per agent message, a measure of the trajectory is a number or a text."""
 
     def measure(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> dict[str, Any]: ...
+
+
+def is_slow(part: Users | Judge | None) -> bool:
+    """Whether a user or a judge is to be asked on a thread of its own: it says `slow = True`, and `at_once`, how many
+    of its answers may be waited for at a time. Its sessions are each asked by one thread at a time."""
+    return bool(getattr(part, "slow", False))

@@ -9,10 +9,11 @@ from typing import Any
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.calls import CallMatch
 from rlspec.compiler.catalog.codegym import Gym, Synthesis
+from rlspec.compiler.catalog.papers import LlmJudge
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
 from rlspec.compiler.catalog.tiers import Tiers
-from rlspec.compiler.catalog.users import RecordedUser, ScriptedUser, StaticUser
-from rlspec.compiler.plan import Plan, SourcePlan
+from rlspec.compiler.catalog.users import LlmUser, RecordedUser, ScriptedUser, StaticUser
+from rlspec.compiler.plan import ComponentPlan, Plan, SourcePlan
 from rlspec.runtime.record.cache import cache_directory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.secrets import present
@@ -20,6 +21,8 @@ from rlspec.runtime.worlds import shop
 from rlspec.runtime.worlds.call_match import CallMatchJudge
 from rlspec.runtime.worlds.codegym import store as environments
 from rlspec.runtime.worlds.codegym.world import GymWorld
+from rlspec.runtime.worlds.llm_judge import LlmJudgement
+from rlspec.runtime.worlds.llm_user import LlmUsers
 from rlspec.runtime.worlds.protocol import Judge, Users, World
 from rlspec.runtime.worlds.recorded import RecordedUsers, StaticUsers, of, read_recordings
 from rlspec.runtime.worlds.shop.modes import ScriptedUsers, recorded_users
@@ -103,7 +106,15 @@ def _user(plan: Plan, label: str, env: str) -> Users:
         return RecordedUsers(of(read_recordings(Path(component.source))), component.at_the_end)
     if isinstance(component, RecordedUser) and isinstance(world, Shop):
         return recorded_users(component, world, live_of(plan, label))
+    if isinstance(component, LlmUser):
+        return LlmUsers(component, retries_of(plan.labelled(label)))
     raise _refuse(component)
+
+
+def retries_of(part: ComponentPlan) -> int:
+    """How often a failed user or judge is asked again."""
+    rules = part.wiring.get("on_failure", [])
+    return next((int(rule["retry"][0]) for rule in rules if isinstance(rule, dict) and "retry" in rule), 0)
 
 
 def live_of(plan: Plan, label: str | None) -> AgendaUser:
@@ -135,6 +146,8 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
             out[label] = _plugged(component, plan)
         elif isinstance(component, Tiers):
             out[label] = TierJudge(component)
+        elif isinstance(component, LlmJudge) and component.when == "after_trajectory":
+            out[label] = LlmJudgement(component, lambda: world_of(plan, source).system)
         elif isinstance(component, CallMatch):
             out[label] = CallMatchJudge(component, lambda: world_of(plan, source).tools)
         elif isinstance(component, OracleJudge) and isinstance(world, Shop):

@@ -1,0 +1,181 @@
+"""Users and judges that are language models, over real HTTP on the loopback: what is asked, sent, kept, and failed."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from rlspec.compiler.catalog.papers import LlmJudge
+from rlspec.compiler.catalog.users import LlmUser
+from rlspec.runtime.streams import stream
+from rlspec.runtime.worlds.llm_judge import LlmJudgement
+from rlspec.runtime.worlds.llm_user import LlmUsers
+from rlspec.runtime.worlds.prompting import prompt
+from rlspec.runtime.worlds.protocol import Call, InfraFailure, Message, Task
+
+TASK = Task("t", "train", "you are anna . you want the mug in blue .", (Call("recolour", {"item": "mug"}),))
+RNG = stream(0, "x")
+
+
+class Model:
+    """Answers every request with the next of `says`, or with what `answer` makes of the request."""
+
+    def __init__(self) -> None:
+        self.says: list[str | int] = []
+        self.answer: Callable[[dict[str, Any]], str] | None = None
+        self.seen: list[dict[str, Any]] = []
+        model = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                model.seen.append(body)
+                said = model.answer(body) if model.answer else model.says.pop(0)
+                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
+                found = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
+                data = json.dumps({"error": {"message": "no"}} if isinstance(said, int) else found).encode()
+                self.send_response(said if isinstance(said, int) else 200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    made = Model()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def user(model: Model, strategy: str, retries: int = 0, **fields: Any):
+    config = LlmUser(model="m", endpoint=model.url, strategy=strategy, timeout=20.0, **fields)  # type: ignore[arg-type]
+    return LlmUsers(config, retries).open(TASK, RNG)
+
+
+def verdict(good: bool, **more: str) -> str:
+    return json.dumps({"satisfactory": good, "reason": "so", **more})
+
+
+def own(request: dict[str, Any]) -> list[str]:
+    """What the user's model is shown as said by itself."""
+    return [m["content"] for m in request["messages"] if m["role"] == "assistant"]
+
+
+def test_plain_speaks_until_the_stop_word(model: Model):
+    model.says = ["hi , my mug", "in blue", "###STOP###"]
+    talk = user(model, "plain")
+    assert talk.first().text == "hi , my mug"
+    assert (talk.reply("which colour ?").text, talk.reply("done").done) == ("in blue", True)
+    assert (talk.reply("still there ?").text, talk.measure()["requests"]) == ("", 3)
+    assert "anna" in model.seen[0]["messages"][0]["content"]
+    assert own(model.seen[2]) == ["hi , my mug", "in blue"]
+    assert [m["content"] for m in model.seen[2]["messages"] if m["role"] == "user"][1:] == ["which colour ?", "done"]
+
+
+def test_react_keeps_the_thought_to_itself_and_the_leaky_one_does_not(model: Model):
+    said = "Thought:\nI hide that I want blue.\nUser Response:\nhi , my mug"
+    model.says = [said, said]
+    assert user(model, "react").first().text == "hi , my mug"
+    leaked = user(model, "react_leaky").first().text
+    assert "I hide" in leaked
+    assert "hi , my mug" in leaked
+
+
+def test_react_asks_again_for_a_thought_without_an_answer_and_fails_in_the_end(model: Model):
+    model.says = ["Thought: hm", "Thought: a Thought: b\nUser Response: hello", "Thought: a", "Thought: b"]
+    assert user(model, "react", drafts=2).first().text == "hello"
+    with pytest.raises(InfraFailure, match=r"user: .*2 thoughts without an answer"):
+        user(model, "react", drafts=2).first()
+
+
+def test_verify_records_what_it_sends_and_nothing_else(model: Model):
+    model.says = ["bad", verdict(False), "good", verdict(True), "bye", verdict(True)]
+    talk = user(model, "verify")
+    assert talk.first().text == "good"
+    talk.reply("and ?")
+    assert own(model.seen[4]) == ["good"]
+    assert talk.measure() == {"requests": 6, "rejected_drafts": 1}
+    model.says, model.seen[:] = ["one", verdict(False), "two", "x", verdict(True)], []
+    talk = user(model, "verify", drafts=2)
+    assert talk.first().text == "two"  # nothing passed: the last is sent,
+    talk.reply("and ?")
+    assert own(model.seen[3]) == ["two"]  # and recorded
+
+
+def test_reflect_sends_what_the_reviewer_wrote(model: Model):
+    model.says = ["bad", verdict(False, message="better"), verdict(True), "next", verdict(True)]
+    talk = user(model, "reflect")
+    assert talk.first().text == "better"
+    talk.reply("and ?")
+    assert own(model.seen[3]) == ["better"]
+
+
+def test_a_failure_is_the_users_and_retries_are_as_declared(model: Model):
+    model.says = [503, "hello"]
+    assert user(model, "plain", retries=1).first().text == "hello"
+    model.says = [503, "hello"]
+    with pytest.raises(InfraFailure) as failure:
+        user(model, "plain").first()
+    assert failure.value.part == "user"
+
+
+DIALOGUE = [
+    Message("user", "my mug in blue"),
+    Message("agent", "", call=Call("find_user", {"name": "anna"})),
+    Message("tool", '{"user_id": "u1"}', status="ok"),
+    Message("agent", "bye"),
+]
+
+
+def judge(model: Model, **fields: Any) -> LlmJudgement:
+    config = LlmJudge(model="m", endpoint=model.url, timeout=20.0, **fields)
+    return LlmJudgement(config, lambda: "ask before you write")
+
+
+def test_the_judge_sees_what_it_is_declared_to_see(model: Model):
+    model.says = ['{"labels": [1, -1]}', '{"labels": [0, 0]}']
+    assert judge(model).measure(TASK, DIALOGUE, RNG) == {"score": [1, -1]}
+    judge(model, sees=("dialogue",)).measure(TASK, DIALOGUE, RNG)
+    everything, little = (request["messages"][0]["content"] for request in model.seen)
+    hidden = ["ask before you write", "you are anna", 'recolour({"item": "mug"})']
+    assert all(part in everything for part in hidden)
+    assert not any(part in little for part in hidden)
+    assert '[1] agent: call find_user({"name": "anna"})' in little
+    assert "[2] agent: bye" in little
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["[1, 1]", '{"labels": [1]}', '{"labels": [1, 2]}', '{"labels": [true, 0]}', '{"labels": [-1, -1]}',
+     '{"labels": ["1", 0]}', '{"labels": [1, 0], "more": 1}', "good work"],
+)  # fmt: skip
+def test_what_is_no_verdict_is_a_failure(model: Model, said: str):
+    model.says = [said]
+    with pytest.raises(InfraFailure) as failure:
+        judge(model).measure(TASK, DIALOGUE, RNG)
+    assert failure.value.part == "judge"
+    assert len(model.seen) == 1
+
+
+def test_two_major_faults_where_they_are_allowed(model: Model):
+    model.says = ['{"labels": [-1, -1]}']
+    assert judge(model, at_most_one_major=False).measure(TASK, DIALOGUE, RNG) == {"score": [-1, -1]}
+
+
+def test_a_prompt_says_whether_the_user_thinks():
+    assert "User Response:" in prompt("user", instruction="x", stop="S", thinks=True)
+    assert "User Response:" not in prompt("user", instruction="x", stop="S", thinks=False)
