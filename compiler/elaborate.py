@@ -13,13 +13,14 @@ from dataclasses import field, replace
 from rlspec.compiler import definitions, functions, units
 from rlspec.compiler.builder import Builder, Value
 from rlspec.compiler.levels import Level, finest
-from rlspec.compiler.ranges import Range, number_text
+from rlspec.compiler.ranges import Range, decided, number_text
 from rlspec.compiler.schedules import Timed, combined
 from rlspec.compiler.scope import Failed, Scope
 from rlspec.compiler.types import NUMERIC, Type, static_number
 from rlspec.dsl import tree
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, near_name
+from rlspec.dsl.printer import text_of
 
 COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 _HOLDS: dict[str, Callable[[float, float], bool]] = {
@@ -225,6 +226,10 @@ class Elaborator:
         if a is not None and b is not None:
             holds = float(_HOLDS[node.op](a, b))
             return Value(self.builder.const(holds), "bool", Level.CONST, Range.of(holds))
+        answer = decided(node.op, left.range, right.range) if b is not None and left.base in NUMERIC else None
+        if answer is not None:
+            self.warn("RLC0405", f"`{text_of(node)}` holds {'always' if answer else 'never'}", node.span,
+                      [f"`{text_of(node.left)}` lies in {left.range}"])  # fmt: skip
         step = self.builder.apply(COMPARISONS[node.op], left.step, right.step)
         return self._bool(step, finest([left.level, right.level]))
 
@@ -246,6 +251,10 @@ class Elaborator:
             if other.base != left.base and not (other.base in NUMERIC and left.base in NUMERIC):
                 raise self.fail("RLC0201", f"{left.base} cannot be equal to {other.base}", item.span)
             self.same_unit([left, other], item.span, "compared")
+            constant = self.builder.constant(other.step) is not None and left.base in NUMERIC
+            if constant and decided("==", left.range, other.range) is False:
+                self.warn("RLC0405", f"`{text_of(node.left)}` is never {text_of(item)}", item.span,
+                          [f"it lies in {left.range}"])  # fmt: skip
             steps.append(self.builder.apply("eq", left.step, other.step))
         step = steps[0]
         for other_step in steps[1:]:
@@ -261,9 +270,9 @@ class Elaborator:
             raise self.fail("RLC0201", f"the branches are {yes.base} and {no.base}", node.span)
         base = yes.base if yes.base == no.base else "real"
         unit = self.same_unit([yes, no], node.span, "taken for each other")
-        decided = self.builder.constant(condition.step)
-        if decided is not None:
-            return replace(yes if decided else no, base=base)
+        known = self.builder.constant(condition.step)
+        if known is not None:
+            return replace(yes if known else no, base=base)
         step = self.builder.apply("select", condition.step, yes.step, no.step)
         level = finest([condition.level, yes.level, no.level])
         reach, timed = combined(Range.union, [yes, no], condition.timed is None)

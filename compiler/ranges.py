@@ -109,4 +109,24 @@ class Range:
         return Range(low, high, values)
 
 
+def decided(op: str, left: Range, right: Range) -> bool | None:
+    """The answer of a comparison (`==`, `!=`, `<` ...) that the ranges alone give; None where it depends.
+
+    >>> decided("==", Range.of(-1, 0, 1), Range.of(-2)), decided(">", Range(0, 1), Range.of(1)), decided("<", ANY, ANY)
+    (False, False, None)
+    """
+    apart = left.high < right.low or left.low > right.high
+    if left.values is not None and right.values is not None:
+        apart = apart or not left.values & right.values
+    match op:
+        case "==" | "!=":
+            return (op == "!=") if apart else None
+        case "<" | ">=":
+            less = True if left.high < right.low else False if left.low >= right.high else None
+            return less if op == "<" or less is None else not less
+        case _:
+            more = True if left.low > right.high else False if left.high <= right.low else None
+            return more if op == ">" or more is None else not more
+
+
 ANY = Range()

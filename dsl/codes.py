@@ -53,6 +53,7 @@ CODES: dict[str, str] = {
     "RLC0402": "a value can leave its declared range",
     "RLC0403": "a clip that can never bind",
     "RLC0404": "a term or reward that is constant",
+    "RLC0405": "a comparison that always has the same answer",
     # 05 stages and budgets
     "RLC0501": "a group of one has no baseline",
     "RLC0502": "a required declaration is missing",

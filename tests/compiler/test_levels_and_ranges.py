@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlspec.compiler.levels import Level, finest
-from rlspec.compiler.ranges import Range
+from rlspec.compiler.ranges import Range, decided
 
 numbers = st.floats(-100, 100, allow_nan=False)
 
@@ -61,3 +62,17 @@ def test_a_set_lies_within_a_larger_set_only() -> None:
 def test_products_with_infinity_and_zero_are_zero_not_nan(low: float, high: float) -> None:
     product = Range(low, high) * Range.of(0)
     assert (product.low, product.high) == (0, 0)
+
+
+HOLDS = {"==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+@given(st.sets(st.integers(-3, 3), min_size=1), st.sets(st.integers(-3, 3), min_size=1), st.sampled_from(sorted(HOLDS)))
+def test_a_comparison_that_ranges_decide_has_that_answer_for_all_values(a: set[int], b: set[int], op: str) -> None:
+    answers = {HOLDS[op](x, y) for x in a for y in b}
+    sets = decided(op, Range.of(*map(float, a)), Range.of(*map(float, b)))
+    hulls = decided(op, Range(min(a), max(a)), Range(min(b), max(b)))
+    assert sets in (None, *(answers if len(answers) == 1 else ()))
+    assert hulls in (None, sets)
+    if len(a) == len(b) == 1 and op not in ("==", "!="):
+        assert sets is not None

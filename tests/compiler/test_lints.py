@@ -254,3 +254,20 @@ def test_recoveries_are_never_compared_with_what_they_came_from() -> None:
     across = ("std.grpo(R)", "std.reinforce_pp(R)")
     found = [d for d in checked(replaced(SAMPLE, recovery, across)).diagnostics if d.code == "RLC0531"]
     assert {d.message.split("`")[1] for d in found} == {"desk", "again"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "told"),
+    [
+        ("verdict == -2", "`verdict == -2` holds never"),
+        ("verdict != 3", "`verdict != 3` holds always"),
+        ("verdict > 1", "`verdict > 1` holds never"),
+        ("verdict >= -1", "`verdict >= -1` holds always"),
+        ("verdict in {-1, -2}", "`verdict` is never -2"),
+        ("verdict >= 0", None),
+        ("verdict != -1", None),
+    ],
+)
+def test_a_comparison_whose_answer_is_known(condition: str, told: str | None) -> None:
+    found = checked(replaced(SAMPLE, ("any(verdict == -1 over turn)", f"any({condition} over turn)")))
+    assert [d.message for d in found.diagnostics if d.code == "RLC0405"] == ([told] if told else [])
