@@ -88,6 +88,7 @@ CODES: dict[str, str] = {
     "RLC0531": "statistics of a step belong to one source alone",
     "RLC0532": "equal outcomes of different lengths are told apart",
     "RLC0533": "a pinned weight that no trajectory gave evidence for",
+    "RLC0534": "a critic that the advantage does not read",
     "RLC0535": "turns are paid by kind, and the pay was never compared with outcomes",
     "RLC0536": "tasks of fewer than four tools are admitted",
     "RLC0537": "a policy that does nothing solves tasks",
@@ -95,7 +96,6 @@ CODES: dict[str, str] = {
     "RLC0539": "a judge by gold calls where the tasks have none",
     "RLC0540": "a variant changes rewards together with learning rate or KL",
     "RLC0541": "trained with a user who is not live, examined by one who is",
-    "RLC0534": "a critic that the advantage does not read",
     # 06 components
     "RLC0601": "a component can be checked and compiled here, but not run",
     "RLC0602": "there is no such plugin",
