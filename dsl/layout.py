@@ -6,6 +6,9 @@ further in than the line that opened the innermost block, says that a `}` is mis
 puts in the closing (or opening) brackets that are missing, drops those that close nothing, and reports each
 once; the parser then runs over brackets that match, which makes skipping to the next item safe.
 
+A file that does not parse although its brackets match may hold two mistakes that cancel, a brace too few and one too
+many. Where most of its items are indented, `distrust` holds each brace against the indentation as well.
+
 Lines that such a fault makes unreadable are tainted, so that it is not reported a second time.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic
+from rlspec.dsl.shapes import LONGEST_LINE, UNFINISHED, closed_at, head_stop, item_shape, missing_openings, opens_block
 from rlspec.dsl.tables import END
 from rlspec.dsl.tokens import Scan, Token
 
@@ -23,35 +27,12 @@ _SIGN = {"LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "R
 
 # Brackets inside each other, at most.
 MAX_BRACKETS = 64
-# How many tokens a look ahead for the end of a head or a line takes into account, so that it stays cheap on
-# garbage.
-_LONGEST_HEAD = 32
-_LONGEST_LINE = 200
 
 
-def item_shape(tokens: list[Token], index: int) -> bool:
-    """Whether an item could begin at a token: a path, labels, then `=`, `{` or `:`, on one line."""
-    stop = head_stop(tokens, index)
-    sign = tokens[stop]
-    return stop > index and sign.kind in ("EQUAL", "LBRACE", "COLON") and sign.line == tokens[index].line
-
-
-def head_stop(tokens: list[Token], index: int) -> int:
-    """The index behind the path and labels that begin at a token, or the index itself when none do."""
-    line, limit = tokens[index].line, index + _LONGEST_HEAD
-    if tokens[index].kind != "NAME":
-        return index
-    index += 1
-    while tokens[index].kind == "DOT" and tokens[index + 1].kind == "NAME" and index < limit:
-        index += 2
-    while tokens[index].kind in ("NAME", "TEXT") and tokens[index].line == line and index < limit:
-        index += 1
-    return index
-
-
-def repair(scanned: Scan) -> None:
-    """Make the brackets of the token list match, in place. Where they nest too deeply, say so and cut the
-    list off."""
+def repair(scanned: Scan, distrust: bool = False) -> bool:
+    """Make the brackets of the token list match, in place; whether anything was changed. Where they nest too deeply,
+    say so and cut the list off. With `distrust`, brackets that match are held against the indentation too: those of a
+    file that does not parse may match only because two mistakes cancel."""
     stack: list[str] = []
     matched = True
     for index, token in enumerate(scanned.tokens):
@@ -59,7 +40,7 @@ def repair(scanned: Scan) -> None:
             stack.append(CLOSING[token.kind])
             if len(stack) > MAX_BRACKETS:
                 _cut(scanned, index, stack[:-1])
-                return
+                return True
         elif token.kind in OPENING:
             if stack and stack[-1] == token.kind:
                 stack.pop()
@@ -67,6 +48,14 @@ def repair(scanned: Scan) -> None:
                 matched = False
     if stack or not matched:
         scanned.tokens = _Repair(scanned).run()
+        return True
+    if distrust:
+        made = _Repair(scanned)
+        before = scanned.tokens
+        if made.regular:
+            scanned.tokens = made.run()
+            return [t.kind for t in scanned.tokens] != [t.kind for t in before]
+    return False
 
 
 def _cut(scanned: Scan, index: int, closing: list[str]) -> None:
@@ -82,10 +71,15 @@ def _cut(scanned: Scan, index: int, closing: list[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An open bracket, and how far in the line is indented on which it stands."""
+    """An open bracket, and how far in the line is indented on which it stands. `block` tells that items stand in it,
+    `items` how far in, if on lines of their own (else -1); a `ghost` is not in the token list: the line with the head
+    was lost, and its closing brace is not kept either."""
 
     token: Token
     indent: int
+    block: bool = False
+    items: int = -1
+    ghost: bool = False
 
     @property
     def kind(self) -> str:
@@ -112,22 +106,33 @@ class _Repair:
         """Whether indentation can be trusted even against the count: most lines that begin an item are indented. One
         brace too few and another too many cancel in the count."""
         columns = [t.column for i, t in enumerate(self.tokens) if t.first and item_shape(self.tokens, i)]
+        self.outermost = min(columns, default=0)
         return bool(columns) and columns.count(min(columns)) <= len(columns) // 2
 
     def run(self) -> list[Token]:
-        indent = 0
-        open_at = self._missing_openings()
+        indent = head = 0
+        open_at = missing_openings(self.tokens, -self.missing, self.regular)
         for index, token in enumerate(self.tokens):
             if index in open_at and (self.missing < 0 or self.regular):
-                self._open(indent)
+                self._open(indent, index)
             if token.first:
-                indent = token.column
+                indent, head = token.column, index
                 self._begin_line(index)
-            if token.kind == "LBRACE" and self.missing > 0 and self.tokens[index + 1].kind == "LBRACE":
+            if token.kind == "LBRACE" and self._opened_twice(index):
                 self.missing -= 1
                 self._report("RLC0006", "a block is opened twice", token, "remove this")
+                self.scanned.tainted.add(token.line)
+            elif token.kind == "LBRACE" and self._opens_nothing(index):
+                self.missing -= 1
+                self._report("RLC0013", "`{` is not closed", token, "no block and no set can begin here")
+                self.scanned.tainted.add(token.line)
             elif token.kind in CLOSING:
-                self.stack.append(_Open(token, indent))
+                if token.kind != "LBRACE" and opens_block(self.tokens, head, index):
+                    self.missing += 1
+                    self._report("RLC0006", f"a block is opened by `{token.text}`", token, "expected `{`")
+                    self.scanned.tainted.add(token.line)
+                    token = token._replace(kind="LBRACE", text="{")
+                self.stack.append(self._opened(token, indent, index + 1))
                 self.out.append(token)
             elif token.kind in OPENING:
                 closing = self._close(index)
@@ -141,48 +146,37 @@ class _Repair:
 
     # ---- what is put in
 
-    def _missing_openings(self) -> set[int]:
-        """Where the file has too many closing braces: the tokens before which a `{` was probably forgotten,
-        behind `kind label : component` when a deeper line or, before a `}` of the same line, another item
-        follows."""
-        found: set[int] = set()
-        tokens = self.tokens
-        wanted = -self.missing
-        for index, token in enumerate(tokens):
-            if len(found) >= wanted and not self.regular:
-                break
-            if not token.first or token.kind != "NAME":
-                continue
-            stop = head_stop(tokens, index)
-            typed = tokens[stop].kind == "COLON"
-            if typed:
-                if tokens[stop + 1].kind != "NAME":
-                    continue
-                stop += 2
-                while tokens[stop].kind == "DOT" and tokens[stop + 1].kind == "NAME":
-                    stop += 2
-            elif tokens[stop].kind == "DOT":
-                stop -= 1
-            if stop < index + 2:
-                continue
-            after = tokens[stop]
-            if after.kind == "NAME" and after.first and after.column > token.column:
-                if len(found) < wanted or (typed and item_shape(tokens, stop)):
-                    found.add(stop)
-            elif after.kind == "NAME" and not after.first and item_shape(tokens, stop):
-                line = [t.kind for t in tokens[stop : stop + _LONGEST_LINE] if t.line == token.line]
-                more = line.count("RBRACE") > line.count("LBRACE")
-                if (typed and more) or (len(found) < wanted and (typed or more)):
-                    found.add(stop)
-        return found
+    def _opened(self, token: Token, indent: int, index: int) -> _Open:
+        """An open bracket whose first token inside is that at `index`."""
+        inside = self.tokens[index]
+        block = token.kind == "LBRACE" and (inside.first or inside.kind == "RBRACE" or item_shape(self.tokens, index))
+        if token.kind == "LBRACE" and not block and self.tokens[index + 1].first:
+            # `stage train : { grpo`, and items on the next lines
+            inside = self.tokens[index + 1]
+            block = inside.column > indent and item_shape(self.tokens, index + 1)
+        return _Open(token, indent, block, inside.column if inside.first and inside.kind == "NAME" else -1)
 
-    def _open(self, indent: int) -> None:
+    def _opened_twice(self, index: int) -> bool:
+        """Whether another `{` follows that opens nothing."""
+        if self.tokens[index + 1].kind != "LBRACE":
+            return False
+        block = index > 0 and self.tokens[index - 1].kind in ("NAME", "TEXT")
+        return self.missing > 0 or (block and self.regular)
+
+    def _opens_nothing(self, index: int) -> bool:
+        """Whether a `{` stands where neither a block nor a set may: behind a `.` or `@`, or between a name and `(`."""
+        before, after = self.tokens[index - 1] if index else None, self.tokens[index + 1]
+        if before is None or not (self.missing > 0 or self.regular):
+            return False
+        return before.kind in ("DOT", "AT") or (before.kind == "NAME" and after.kind == "LPAR")
+
+    def _open(self, indent: int, index: int) -> None:
         before = self.out[-1]
         token = _synthetic("LBRACE", before)
         self.missing += 1
         self._report("RLC0006", "a block is not opened", before, "expected `{` after this")
         self.scanned.tainted.add(before.line)
-        self.stack.append(_Open(token, indent))
+        self.stack.append(self._opened(token, indent, index))
         self.out.append(token)
 
     def _begin_line(self, index: int) -> None:
@@ -190,17 +184,50 @@ class _Repair:
         token = self.tokens[index]
         if not item_shape(self.tokens, index):
             return
+        while self.stack and not self.stack[-1].block and self._no_argument(index):
+            self._shut()
         while self.stack:
             top = self.stack[-1]
+            if top.block and self._head_lost(index):
+                return
             if token.column > top.indent or top.token.line == token.line:
                 return
             if top.kind == "LBRACE" and self.missing <= 0 and not self.regular:
                 return
             self._shut()
+        self._head_lost(index)
+
+    def _no_argument(self, index: int) -> bool:
+        """Whether an item begins here that cannot stand in the innermost bracket, which is no block."""
+        tokens, top = self.tokens, self.stack[-1]
+        if top.token.line == tokens[index].line:
+            return False
+        plain = head_stop(tokens, index) == index + 1 and tokens[index + 1].kind != "LBRACE"
+        return not plain or top.kind == "LSQB" or tokens[index - 1].kind not in ("COMMA", "LPAR")
+
+    def _head_lost(self, index: int) -> bool:
+        """Items that are deeper than those before them in their block, and a `}` behind them as deep as those before:
+        the line with the head and the `{` is gone. Where that is so, say it, and read them as items of the block
+        around."""
+        tokens = self.tokens
+        token = tokens[index]
+        column = self.stack[-1].items if self.stack else self.outermost
+        if column < 0 or token.column <= column or not (self.missing < 0 or self.regular):
+            return False
+        if index and (tokens[index - 1].kind in UNFINISHED or not closed_at(tokens, index, column)):
+            return False
+        self.missing += 1
+        self._report("RLC0006", "a block is not opened", token, "expected a head and `{` before this line")
+        opening = token._replace(kind="LBRACE", text="{", stop=token.start)
+        self.stack.append(_Open(opening, column, True, token.column, ghost=True))
+        return True
 
     def _shut(self) -> None:
         """Close the innermost bracket here, and say so."""
         top = self.stack.pop()
+        if top.ghost:
+            self.missing -= 1
+            return
         before = self.out[-1]
         sign = _SIGN[CLOSING[top.kind]]
         if top.kind == "LBRACE":
@@ -234,14 +261,40 @@ class _Repair:
                 self._shut()
             stack.pop()
             return token
-        if stack and stack[-1].kind != "LBRACE" and not self._closes_later(index, stack[-1].kind):
+        if stack and stack[-1].block and self._ends_block(index):
+            self.missing -= 1
             top = stack.pop()
+            self._report("RLC0013", f"`{{` is closed by `{token.text}`", token, "expected `}`")
+            self.scanned.tainted.add(token.line)
+            return None if top.ghost else token._replace(kind="RBRACE", text="}")
+        if stack and not stack[-1].block and not self._closes_later(index, stack[-1].kind):
+            top = stack.pop()
+            if top.kind == "LBRACE":
+                self.missing -= 1
             sign = _SIGN[CLOSING[top.kind]]
             self._report("RLC0013", f"`{top.token.text}` is closed by `{token.text}`", token, f"expected `{sign}`")
             self.scanned.tainted.add(token.line)
             return token._replace(kind=CLOSING[top.kind], text=sign)
         self._drop(token)
         return None
+
+    def _ends_block(self, index: int) -> bool:
+        """Whether a `)` or `]` that closes nothing stands where the innermost block ends."""
+        token, top, after = self.tokens[index], self.stack[-1], self.tokens[index + 1]
+        if token.first:
+            return token.column == top.indent and top.token.line != token.line
+        line = [t.kind for t in self.tokens[index + 1 : index + LONGEST_LINE] if t.line == token.line]
+        return top.token.line == token.line and after.first and line.count("RBRACE") <= line.count("LBRACE")
+
+    def _ends_bracket(self, index: int, depth: int) -> bool:
+        """Whether a `}` inside of `(` or `[` is meant to close that: the block around it ends later."""
+        token, top, block = self.tokens[index], self.stack[-1], self.stack[depth]
+        if token.first or top.token.line != token.line:
+            return False
+        if block.token.line != token.line:
+            return closed_at(self.tokens, index + 1, block.indent)
+        line = [t.kind for t in self.tokens[index + 1 : index + LONGEST_LINE] if t.line == token.line]
+        return line.count("RBRACE") > line.count("LBRACE")
 
     def _closes_later(self, index: int, kind: str) -> bool:
         """Whether the rest of the line closes a bracket that is open before it; of a bracket that was opened on an
@@ -251,7 +304,7 @@ class _Repair:
         indent = self.stack[-1].indent
         if before and token.first:
             return False
-        for at in range(index + 1, min(index + _LONGEST_LINE, len(self.tokens))):
+        for at in range(index + 1, min(index + LONGEST_LINE, len(self.tokens))):
             token = self.tokens[at]
             if token.kind == END or (token.line != line and not before):
                 return False
@@ -277,6 +330,13 @@ class _Repair:
             self.missing += 1
             self._drop(token)
             return None
+        if len(stack) - 1 == depth + 1 and not stack[-1].block and self._ends_bracket(index, depth):
+            top = stack.pop()
+            sign = _SIGN[CLOSING[top.kind]]
+            self.missing += 1
+            self._report("RLC0013", f"`{top.token.text}` is closed by `}}`", token, f"expected `{sign}`")
+            self.scanned.tainted.add(token.line)
+            return token._replace(kind=CLOSING[top.kind], text=sign)
         while stack[-1].kind != "LBRACE":
             self._shut()
         top = stack[-1]
@@ -285,12 +345,18 @@ class _Repair:
             indents = {o.indent for o in stack if o.kind == "LBRACE"}
             while self.missing > 0 and token.column in indents and token.column < stack[-1].indent:
                 self._shut()
-        elif self._too_many() and apart and (inline or self._strange(index, top)):
+        elif apart and self._not_here(index, top, inline):
             self.missing += 1
             self._drop(token)
             return None
-        stack.pop()
-        return token
+        return None if stack.pop().ghost else token
+
+    def _not_here(self, index: int, top: _Open, inline: bool) -> bool:
+        """Whether a `}` does not end the block, opened on an earlier line, that is innermost."""
+        token = self.tokens[index]
+        if self.regular and not token.first and closed_at(self.tokens, index + 1, top.indent):
+            return True
+        return self._too_many() and (inline or self._strange(index, top))
 
     def _too_many(self) -> bool:
         return self.missing < 0 or (self.missing == 0 and self.regular)
@@ -319,6 +385,7 @@ class _Repair:
         """Close what is open at the end of the file, with one diagnostic for all blocks."""
         while self.stack and self.stack[-1].kind != "LBRACE":
             self._shut()
+        self.stack = [o for o in self.stack if not o.ghost]
         blocks = [o for o in self.stack if o.kind == "LBRACE"]
         if not blocks:
             return

@@ -1,8 +1,9 @@
 """From text to tree: `parse` always gives the tree of what is sound and every syntax error of the file at
 once.
 
-Three steps: `tokens.scan` makes the token list, `layout.repair` sees to it that brackets match, `recovery`
-runs the LALR tables over the result and goes on after errors. At most one error a line is reported.
+Four steps: `tokens.scan` makes the token list, `layout.repair` sees to it that brackets match, `recovery`
+runs the LALR tables over the result and goes on after errors, `cascades` drops those that only follow from others. At
+most one error a line is reported.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rlspec.dsl import layout
+from rlspec.dsl import cascades, layout
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 from rlspec.dsl.recovery import Recovery
 from rlspec.dsl.tables import load
@@ -91,8 +92,13 @@ def _run(source: Source, start: str) -> tuple[Any, tuple[Any, ...], list[Diagnos
         return None, (), [Diagnostic("RLC0010", message, source=source)]
     tables = load()
     scanned = scan(source.text, tables)
-    layout.repair(scanned)
+    repaired = layout.repair(scanned)
     tree = Recovery(tables, scanned, start).run()
+    if scanned.diagnostics and not repaired and start == "file":
+        again = scan(source.text, tables)
+        if layout.repair(again, distrust=True):
+            scanned, tree = again, Recovery(tables, again, start).run()
+    cascades.prune(scanned, source.text)
     found = sorted(scanned.diagnostics, key=lambda d: (d.span.start if d.span else 0, d.span.stop if d.span else 0))
     if len(found) > MAX_ERRORS:
         more = f"{len(found) - MAX_ERRORS} more errors are not listed"

@@ -23,8 +23,9 @@ from typing import Any
 from rlspec.dsl.automaton import Automaton
 from rlspec.dsl.diagnostics import Diagnostic, Fix, near_name
 from rlspec.dsl.expectations import expectation, shown
-from rlspec.dsl.layout import CLOSING, OPENING, item_shape
+from rlspec.dsl.layout import CLOSING, OPENING
 from rlspec.dsl.reductions import name_of
+from rlspec.dsl.shapes import item_shape
 from rlspec.dsl.tables import END, Tables
 from rlspec.dsl.tokens import Scan, Token
 from rlspec.dsl.tree import Head, Name, Span, Text
@@ -260,8 +261,18 @@ class Recovery:
         what = "a name" if before.kind in ("DOT", "ALIGN", "OVER", "ON", "EXTENDS") else "a value"
         what = {"COLON": "a type or a component", "AT": "a level"}.get(before.kind, what)
         message = f"expected {what} after `{before.text}`, found the next item, {shown(found)}"
-        self._report("RLC0005", message, before)
+        if not self._value_before(start - 1):
+            self._report("RLC0005", message, before)
         return self._panic(start)
+
+    def _value_before(self, index: int) -> bool:
+        """Whether the line before that of a token was refused, and is deeper than it and begins no item: the value that
+        is missing there, in the wrong order."""
+        begin = self._line_begin(index)
+        value = self._line_begin(begin - 1) if begin else begin
+        token = self.tokens[value]
+        refused = token.line == self.tokens[begin].line - 1 and token.line in self.scanned.tainted
+        return refused and token.column > self.tokens[begin].column and not item_shape(self.tokens, value)
 
     # ---- repairs of one token
 

@@ -111,6 +111,67 @@ def test_the_items_before_a_cut_are_kept() -> None:
     assert len(file.items[1].body or ()) > 8
 
 
+BLOCKS = """rlspec = 1
+experiment e {
+  title = "t"
+  env desk : shop {
+    difficulty = 0
+    kl { coefficient = 1  estimator = k3 }
+  }
+  stage train : grpo {
+    steps = 5steps
+    betas = [1, 2]
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        # a line with a head and its `{` is lost: said where the first item of the block stands
+        ([("  env desk : shop {\n", "")], [("RLC0006", 4)]),
+        ([("experiment e {\n", "")], [("RLC0006", 2)]),
+        # another bracket stands for one
+        ([("env desk : shop {", "env desk : shop (")], [("RLC0006", 4)]),
+        ([("kl {", "kl [")], [("RLC0006", 6)]),
+        ([("[1, 2]", "[1, 2}")], [("RLC0013", 10)]),
+        ([("[1, 2]", "f{1, 2)")], [("RLC0013", 10)]),
+        ([("k3 }", "k3 )")], [("RLC0013", 6)]),
+        ([("  }\n}", "  ]\n}")], [("RLC0013", 11)]),
+        # a brace where nothing can begin
+        ([("env desk : shop {", "env desk : shop { {")], [("RLC0006", 4)]),
+        ([("[1, 2]", "a. {b")], [("RLC0013", 10)]),
+        # braces that match because two mistakes cancel
+        ([("env desk : shop {", "env desk : shop"), ("  }\n}", "}")], [("RLC0006", 4), ("RLC0006", 10)]),
+        ([("env desk : shop {", "env desk : shop {{"), ("  }\n}", "}")], [("RLC0006", 4), ("RLC0006", 10)]),
+        ([("kl {", "kl"), ("[1, 2]", "[1, 2] {")], [("RLC0007", 6), ("RLC0013", 10)]),
+        # lines in the wrong order are one mistake
+        ([('title = "t"', "      1 +\n  a =\n      b")], [("RLC0005", 3)]),
+    ],
+)
+def test_brackets_are_told_where_the_indentation_says(
+    changes: list[tuple[str, str]], expected: list[tuple[str, int]]
+) -> None:
+    text = BLOCKS
+    for old, new in changes:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    source = Source("blocks", text)
+    assert [(d.code, source.position(d.span.start)[0]) for d in parse(source)[1] if d.span] == expected
+
+
+def test_what_follows_a_lost_head_is_read() -> None:
+    file, _ = parse(Source("blocks", BLOCKS.replace("  env desk : shop {\n", "")))
+    stage = (file.items[1].body or ())[-1]
+    assert [i.head.path[0].value for i in stage.body or ()] == ["steps", "betas"]
+
+
+def test_matching_brackets_of_a_sound_file_are_never_held_against_its_indentation() -> None:
+    wild = BLOCKS.replace("\n    ", "\n").replace("\n  }", "\n      }")
+    assert not parse(Source("wild", wild))[1]
+
+
 # -------------------------------------------------------------------------------------- never, whatever comes
 
 
