@@ -1,4 +1,4 @@
-"""Planted mistakes: what goes wrong in experiments, as one edit of `tests/sample.rlspec` each.
+"""Planted mistakes: what goes wrong in experiments, as edits of a spec of `tests/`, `sample` unless another is named.
 
 `code` is what `rlc check` must say. `verl` and `trl` plant the same mistake where those libraries have the thing at
 all: overrides of verl's trainer configuration, and keyword arguments of TRL's `GRPOConfig`. Where they have not (a
@@ -18,15 +18,25 @@ class Mistake:
     edits: tuple[tuple[str, str], ...]
     verl: tuple[str, ...] | None = None
     trl: dict[str, Any] | None = field(default=None, hash=False)
+    spec: str = "sample"
 
 
-def _one(what: str, code: str, old: str, new: str, verl: str = "", trl: dict[str, Any] | None = None) -> Mistake:
-    return Mistake(what, code, ((old, new),), tuple(verl.split()) or None, trl)
+def _one(
+    what: str, code: str, old: str, new: str, verl: str = "", trl: dict[str, Any] | None = None, spec: str = "sample"
+) -> Mistake:
+    return Mistake(what, code, ((old, new),), tuple(verl.split()) or None, trl, spec)
 
 
 REWARD = "      outcome\n"
 ADVANTAGE = "A : real@traj = std.grpo(R)"
 ACTOR = "actor_rollout_ref.actor"
+CALIBRATE = "  stage calibrate : irc { signal = tier  outcome = outcome  episodes = 64trajs }\n"
+TIER = "  signal tier : {gold, soft, read, state, msg, err, dup}@turn = tiers.tier\n"
+DESK = "env desk : shop { difficulty = 1  max_turns = 16agent_turns }"
+WIDE = ("context = 384tokens", "context = 32_768tokens")
+AIRLINE = 'domain = chosen(airline, "known")  split = reported(test, "there is no other")'
+TEST = '  test "x" { given.outcme = 1  given.verdict = [0]  expect one = R == 1 }'
+CONFLICT = '<<<<<<< HEAD\n  note = "a"\n=======\n  note = "b"\n>>>>>>> other'
 
 MISTAKES: tuple[Mistake, ...] = (
     # names
@@ -166,6 +176,96 @@ MISTAKES: tuple[Mistake, ...] = (
     ),
     _one("heads that do not divide the width", "RLC0505", "heads = 2", "heads = 3"),
     _one("pass^k of more trials than there are", "RLC0514", "trials = 4trajs", "trials = 2trajs"),
+    # tables that stages find, schedules and credit
+    Mistake(
+        "a table that is found after its first use",
+        "RLC0504",
+        ((CALIBRATE, ""), ("steps = 101steps }\n", f"steps = 101steps }}\n{CALIBRATE}")),
+        spec="calibrated",
+    ),
+    _one("a table read by another signal", "RLC0202", "weight[tier]", "weight[outcome]", spec="calibrated"),
+    _one("a table as a number", "RLC0201", "calibrate.weight[tier]", "calibrate.weight", spec="calibrated"),
+    _one("a table that the stage does not find", "RLC0109", "calibrate.weight", "calibrate.wieght", spec="calibrated"),
+    _one(
+        "found weights beyond the declared range", "RLC0402", "in [-1, 1] = cal", "in [0, 1] = cal", spec="calibrated"
+    ),
+    _one(
+        "a batch size that is known only later",
+        "RLC0206",
+        "tasks_per_step = 8tasks",
+        "tasks_per_step = calibrate.weight[gold]",
+        spec="calibrated",
+    ),
+    _one("a schedule where a number is wanted", "RLC0201", "lr = 3e-4", "lr = anneal(3e-4, 1e-4)"),
+    _one("a schedule over turns", "RLC0305", "over = 40steps", "over = 40agent_turns", spec="recovery"),
+    _one("schedules that leave the range", "RLC0402", "in [0, 2]", "in [0, 1]", spec="recovery"),
+    _one("values of a critic that is not there", "RLC0101", ADVANTAGE, "A : real@traj = std.grpo(R) + 0 * train.value"),
+    _one("credit restricted by a number", "RLC0201", "agent_tokens(A)", "agent_tokens(A, where = verdict)"),
+    _one(
+        "the largest of an unnamed pool",
+        "RLC0306",
+        "agent_tokens(A)",
+        "agent_tokens(A, where = top(policy.entropy, share = 20%))",
+    ),
+    _one(
+        "the largest of a pool that is too coarse",
+        "RLC0301",
+        "agent_tokens(A)",
+        "agent_tokens(A, where = top(policy.entropy over turn, share = 20%))",
+    ),
+    _one(
+        "a trajectory's reward paid at every turn",
+        "RLC0530",
+        ADVANTAGE,
+        "A : real@turn = gae(R over turn, value = 0 * index(turn), gamma = 1, lambda = 1)",
+    ),
+    # sampling again
+    _one("recoveries within a cold start", "RLC0504", "within = train", "within = coldstart", spec="recovery"),
+    _one(
+        "recoveries of failures by a number",
+        "RLC0201",
+        "within = train",
+        "within = train  failed = [fmt]",
+        spec="recovery",
+    ),
+    _one("recoveries normalised with their source", "RLC0531", "std.grpo(R)", "std.reinforce_pp(R)", spec="recovery"),
+    # units, failures, composition
+    _one("turns compared with tokens", "RLC0305", REWARD, "      outcome - 0.05 * indicator(num(turn) > 10tokens)\n"),
+    _one("a width in bytes", "RLC0305", "width = 64", "width = 64GB"),
+    _one(
+        "an unknown answer to failures",
+        "RLC0202",
+        "serves = [desk]  reveal",
+        "serves = [desk]  on_failure = [dorp]  reveal",
+    ),
+    _one("a label that the judge can give is left out", "RLC0402", "in {-1, 0, 1} = turns", "in {0, 1} = turns"),
+    _one("a threshold of another scale", "RLC0405", "any(verdict == -1 over turn)", "any(verdict == -2 over turn)"),
+    _one("shares that do not add up", "RLC0401", "  credit =", "  mix tasks { desk = 50% }\n  credit ="),
+    _one("an experiment that extends itself", "RLC0106", "experiment sample {", "experiment sample extends sample {"),
+    _one(
+        "a sweep over a field that does not exist",
+        "RLC0111",
+        "  credit =",
+        "  sweep s { patch.stage.train.learning_rate = [1e-4, 1e-5] }\n  credit =",
+    ),
+    _one(
+        "a variant without a judge that is still read",
+        "RLC0101",
+        "  credit =",
+        "  variant v { remove = [judge.turns] }\n  credit =",
+    ),
+    _one("a test of a signal that is not there", "RLC0101", "  credit =", f"{TEST}\n  credit ="),
+    _one("a merge that was not finished", "RLC0014", "  credit =", f"{CONFLICT}\n  credit ="),
+    _one("a colon for an equals sign", "RLC0005", "lr = 3e-4", "lr: 3e-4"),
+    _one("single quotes", "RLC0003", '"A shop assistant that asks before it acts"', "'A shop assistant'"),
+    Mistake(
+        "more memory than there is",
+        "RLC0529",
+        (
+            ("  credit =", "  resources r : machine { workers = 2  worker_memory = 100MB }\n  credit ="),
+            ("width = 64", "width = 1024"),
+        ),
+    ),
     # lessons
     _one(
         "a noisy judge on single turns", "RLC0506", ADVANTAGE, "A : real@turn = R + zscore(verdict over (traj, turn))"
@@ -207,6 +307,72 @@ MISTAKES: tuple[Mistake, ...] = (
         "a judge that outweighs the outcome",
         "RLC0520",
         (("- 0.1 * indicator", "- 3 * indicator"), ("in [-0.1, 1.1]", "in [-3, 1.1]")),
+    ),
+    _one("an exam in the phrasing of training", "RLC0512", "phrasing = held_out", "phrasing = train"),
+    Mistake(
+        "a text match beside a match of the state",
+        "RLC0510",
+        ((DESK, "env desk : tau_bench { domain = retail }"), WIDE, (REWARD, "      outcome * env.outputs_said\n")),
+    ),
+    Mistake(
+        "training on the test split",
+        "RLC0519",
+        ((DESK, "env desk : tau_bench { domain = retail  split = test }"), WIDE),
+    ),
+    Mistake(
+        "tasks that are solved by doing nothing",
+        "RLC0537",
+        ((DESK, 'env desk : tau_bench { domain = airline  split = reported(test, "there is no other") }'), WIDE),
+    ),
+    Mistake(
+        "cut dialogues rewarded beside such a floor",
+        "RLC0538",
+        ((DESK, f"env desk : tau_bench {{ {AIRLINE}  reward_truncated = true }}"), WIDE),
+    ),
+    Mistake(
+        "tasks of three tools",
+        "RLC0536",
+        (
+            (DESK, "env desk : codegym { from = made }"),
+            ("context = 384tokens", "context = 8_192tokens"),
+            ("  stage coldstart", "  stage made : codegym { admit.distinct_tools = 3 }\n  stage coldstart"),
+        ),
+    ),
+    Mistake(
+        "a judge by gold calls where there are none",
+        "RLC0539",
+        ((DESK, 'env desk : verified_answers { source = "sums.jsonl" }'), WIDE),
+    ),
+    Mistake(
+        "a static user trained for a live one",
+        "RLC0541",
+        (
+            (
+                "user customer : agenda { serves = [desk]  reveal = 35%  changes_mind = 70% }",
+                "user customer : static { serves = [desk] }\n  user live : agenda { serves = [desk] }",
+            ),
+            ("[coldstart, train]", "[coldstart, train]  user = live"),
+        ),
+    ),
+    Mistake(
+        "turns paid by kind as it seems right",
+        "RLC0535",
+        (
+            ("  signal outcome", f"  judge tiers : tiers {{ on = [desk] }}\n{TIER}  signal outcome"),
+            (ADVANTAGE, "A : real@turn = R + zscore(std.tiers_dense(tier) over (traj, turn))"),
+        ),
+    ),
+    _one(
+        "short successes above long ones",
+        "RLC0532",
+        ADVANTAGE,
+        "A : real@turn = std.gtpo(0 * index(turn), R, gamma = 0.9, lambda = 0.3)",
+    ),
+    _one(
+        "an ablation of rewards and learning rate together",
+        "RLC0540",
+        "  credit =",
+        "  variant v { patch.reward.R : real@traj = outcome  patch.stage.train.lr = 1e-4 }\n  credit =",
     ),
     _one("an advantage without a baseline", "RLC0522", "std.grpo(R)", "2 * R"),
     _one(

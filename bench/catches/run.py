@@ -3,7 +3,7 @@
     python bench/catches/run.py                      # rlc alone
     python bench/catches/run.py --peers              # with bench/peers/.venv (bench/peers/make_env.sh makes it)
 
-rlc counts only when the code that belongs to the mistake is among its diagnostics, and not on the sample without a
+rlc counts only when the code that belongs to the mistake is among its diagnostics, and not on the spec without a
 mistake. A peer counts when loading and validating its configuration ends with any error at all.
 """
 
@@ -20,19 +20,25 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 from mistakes import MISTAKES, Mistake  # noqa: E402
 
-SAMPLE = HERE.parents[1] / "tests" / "sample.rlspec"
+TESTS = HERE.parents[1] / "tests"
+SPECS = sorted({mistake.spec for mistake in MISTAKES})
+
+
+def sound(name: str) -> str:
+    """The spec as it is, without a mistake."""
+    return (TESTS / f"{name}.rlspec").read_text(encoding="utf-8")
 
 
 def planted(mistake: Mistake) -> str:
-    """The sample with the mistake in it.
+    """The spec with the mistake in it.
 
     Raises:
-        ValueError: the sample no longer says what is to be replaced.
+        ValueError: the spec no longer says what is to be replaced.
     """
-    text = SAMPLE.read_text(encoding="utf-8")
+    text = sound(mistake.spec)
     for old, new in mistake.edits:
         if old not in text:
-            raise ValueError(f"{mistake.what}: the sample no longer says {old!r}")
+            raise ValueError(f"{mistake.what}: the spec no longer says {old!r}")
         text = text.replace(old, new, 1)
     return text
 
@@ -65,23 +71,29 @@ def main() -> int:
     options.add_argument("--peers", action="store_true")
     peers = {p: refused(p) for p in ("verl", "trl")} if options.parse_args().peers else {}
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{number:02}.rlspec" for number in range(len(MISTAKES) + 1)]
-        for path, text in zip(paths, [*(planted(m) for m in MISTAKES), SAMPLE.read_text("utf-8")], strict=True):
+        paths = [Path(folder) / f"{number:03}.rlspec" for number in range(len(MISTAKES))]
+        whole = [Path(folder) / f"{name}.rlspec" for name in SPECS]
+        texts = [*(planted(m) for m in MISTAKES), *(sound(name) for name in SPECS)]
+        for path, text in zip([*paths, *whole], texts, strict=True):
             path.write_text(text, encoding="utf-8")
-        codes = said(paths)
-    caught = [m.code in codes[path.name] for m, path in zip(MISTAKES, paths[:-1], strict=True)]
-    exact = [set(codes[path.name]) == {m.code} for m, path in zip(MISTAKES, paths[:-1], strict=True)]
+        codes = said([*paths, *whole])
+    before = {name: set(codes[path.name]) for name, path in zip(SPECS, whole, strict=True)}
+    found_by = {m: set(codes[path.name]) - before[m.spec] for m, path in zip(MISTAKES, paths, strict=True)}
+    caught = [m.code in found_by[m] for m in MISTAKES]
+    exact = [found_by[m] == {m.code} for m in MISTAKES]
     print("| mistake | rlc |" + "".join(f" {p} |" for p in peers))
     print("|---|---|" + "---|" * len(peers))
-    for mistake, found, path in zip(MISTAKES, caught, paths[:-1], strict=True):
-        row = [mistake.what, mistake.code if found else f"missed ({', '.join(codes[path.name]) or 'silent'})"]
+    for mistake, found in zip(MISTAKES, caught, strict=True):
+        row = [mistake.what, mistake.code if found else f"missed ({', '.join(sorted(found_by[mistake])) or 'silent'})"]
         row += [_cell(answers.get(mistake.what)) for answers in peers.values()]
         print("| " + " | ".join(row) + " |")
     counts = [f"{sum(caught)} of {len(MISTAKES)}"]
     counts += [f"{sum(map(bool, answers.values()))} of {len(answers)}" for answers in peers.values()]
     print("| **caught** | " + " | ".join(counts) + " |")
-    print(f"\nonly that code: {sum(exact)} of {len(MISTAKES)}; without a mistake: {codes[paths[-1].name] or 'silent'}")
-    return 0 if all(caught) and not codes[paths[-1].name] else 1
+    print(f"\nonly that code: {sum(exact)} of {len(MISTAKES)}")
+    more = {m.what: sorted(found_by[m]) for m, one in zip(MISTAKES, exact, strict=True) if not one}
+    print(f"more than that: {more or 'none'}; without a mistake: { {n: sorted(c) for n, c in before.items()} }")
+    return 0 if all(caught) and not before["sample"] else 1
 
 
 def _cell(answer: str | None) -> str:
