@@ -113,6 +113,7 @@ def cache_entry(run: Run) -> Path:
     plan = run.plan.model_dump(mode="json", include={"policy", "envs", "users", "seed"})
     identity = {
         "plan": plan,
+        "shares": [source.share for source in run.plan.drawn],
         "stage": [label, stage.model_dump(mode="json") if stage else None],
         "ranks": len(run.trainers),
         "threads": run.plan.graph.bundles[0].threads,

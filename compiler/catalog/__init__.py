@@ -11,6 +11,7 @@ from rlspec.compiler.catalog.base import Component
 def catalog() -> dict[str, dict[str, type[Component]]]:
     """kind -> name -> schema."""
     from rlspec.compiler.catalog import (
+        answers,
         calibration,
         calls,
         codegym,
@@ -24,11 +25,13 @@ def catalog() -> dict[str, dict[str, type[Component]]]:
         stages,
         tiers,
         users,
+        wording,
     )
 
     found: dict[str, dict[str, type[Component]]] = {}
     for module in (
-        policies, shop, users, papers, stages, machine, tiers, calls, prices, calibration, resampling, critic, codegym,
+        policies, shop, users, papers, answers, stages, machine, tiers, calls, wording, prices, calibration, resampling,
+        critic, codegym,
     ):  # fmt: skip
         for entry in vars(module).values():
             if isinstance(entry, type) and issubclass(entry, Component) and "NAME" in vars(entry):

@@ -63,19 +63,6 @@ class Bfcl(Component):
     ] = "upstream"
 
 
-class VerifiedAnswers(Component):
-    """Questions with one checkable answer each (mathematics)."""
-
-    KIND: ClassVar[str] = "env"
-    NAME: ClassVar[str] = "verified_answers"
-    RUNS: ClassVar[bool] = False
-    GOLD_CALLS: ClassVar[bool] = False
-    MEASURES: ClassVar[dict[str, str]] = {"verified": "int@traj in {0, 1}"}
-    source: Annotated[str, Field(min_length=1, description="the data set or a JSONL file of problem and answer")]
-    difficulty: Annotated[Literal["any", "easy", "medium", "hard"], Field(description="which part of it")] = "any"
-    context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one answer at most")] = 32_768
-
-
 class WrittenUser(Component):
     """A benchmark's own user: its messages are written down in the task, one after another, whatever the agent says."""
 

@@ -12,7 +12,7 @@ The code that runs these lives in `rlspec.runtime.worlds.shop`.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from rlspec.compiler.catalog.base import Component, Struct, Unit
 from rlspec.compiler.records import Field, model_validator
@@ -21,7 +21,8 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class Shop(Component):
-    """The service desk of an online shop, over a SQLite database. Success is the hash of the final database."""
+    """The service desk of an online shop, over a SQLite database. Success is the hash of the final database, or that
+    the right writes were made (`verifier`); both are measured."""
 
     KIND: ClassVar[str] = "env"
     NAME: ClassVar[str] = "shop"
@@ -34,6 +35,7 @@ class Shop(Component):
         "reads": "int@traj",
         "writes": "int@traj",
         "errors": "int@traj",
+        "right_writes": "int@traj in {0, 1}",
     }
 
     max_turns: Annotated[
@@ -62,6 +64,13 @@ class Shop(Component):
     test_share: Annotated[
         float, Field(gt=0.0, lt=1.0, description="share of all possible task contents that belong to the test split")
     ] = 0.25
+    verifier: Annotated[
+        Literal["db_hash", "write_operations"],
+        Field(
+            description="what counts as solved: the final content of the database, or that the successful writes with "
+            "their arguments are the gold ones, in any order; a write that is undone passes the first alone"
+        ),
+    ] = "db_hash"
     seed: Annotated[int, Field(ge=0, description="of the sequence of tasks")] = 0
 
 
@@ -105,6 +114,16 @@ class OracleJudge(Component):
     cascade: Annotated[
         Share, Field(description="chance of each label to become -1 when an earlier one of the trajectory is -1")
     ] = 0.0
+    spread: Annotated[
+        Share, Field(description="chance of each label to be wrong after one that was; flip, where that is more")
+    ] = 0.0
+    bias: Annotated[
+        float,
+        Field(ge=-1.0, le=1.0, description="chance of each label to be one higher (a lenient judge); negative: lower"),
+    ] = 0.0
+    at_most_one_major: Annotated[
+        bool, Field(description="at most one -1 per trajectory, the first; what follows from it counts 0, as in TARL")
+    ] = False
 
 
 class Demonstrators(Struct):

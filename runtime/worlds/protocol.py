@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -100,6 +100,13 @@ class Session(Protocol):
     def fork(self) -> Session: ...
     def measure(self) -> dict[str, Any]: ...
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Listener(Protocol):
+    """A session of an environment without a user, which hears what the agent says at the end."""
+
+    def hear(self, text: str) -> None: ...
 
 
 class World(Protocol):

@@ -6,8 +6,9 @@
 - 0: everything else, such as a repeated question, a faulty call that the desk refused, a wrong write made good later.
 
 This is the scale of TARL's judge (section 3 of the paper: good, neutral, major error). Noise is declared, never hidden:
-`flip` replaces labels by chance, `cascade` carries an early -1 on to later turns, as judges that see a whole trajectory
-tend to do. With noise there may be several -1.
+`flip` replaces labels by chance, `spread` makes a turn after a wrong label wrong as well, `bias` moves labels up or
+down, `cascade` carries an early -1 on to later turns, as judges that see a whole trajectory tend to do, in this order.
+With noise there may be several -1, unless `at_most_one_major` lets the first one stand for all.
 """
 
 from __future__ import annotations
@@ -119,17 +120,24 @@ class OracleJudgement:
         return {"score": self.score(task, dialogue, rng)}
 
     def score(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> list[int]:
-        """A label of -1, 0 or +1 per message of the agent. Draws from `rng` two numbers per label, whatever the
+        """A label of -1, 0 or +1 per message of the agent. Draws from `rng` three numbers per label, whatever the
         configuration, so that judges of different noise agree on where they err."""
         noisy: list[int] = []
-        fallen = False
-        for label in clean_labels(task, dialogue):
-            flip, cascade = rng.random(), rng.random()
-            if flip < self.config.flip:
+        fallen = wrong = False
+        clean = clean_labels(task, dialogue)
+        pairs, biased = rng.random((len(clean), 2)), rng.random(len(clean))
+        for label, (flip, cascade), bias in zip(clean, pairs.tolist(), biased.tolist(), strict=True):
+            right, chance = label, max(self.config.flip, self.config.spread if wrong else 0.0)
+            if flip < chance:
                 others = [other for other in (-1, 0, 1) if other != label]
-                label = others[int(flip < self.config.flip / 2)]
+                label = others[int(flip < chance / 2)]
+            if bias < abs(self.config.bias):
+                label = min(max(label + (1 if self.config.bias > 0 else -1), -1), 1)
             if fallen and cascade < self.config.cascade:
                 label = -1
+            if self.config.at_most_one_major and fallen and label == -1:
+                label = 0
             fallen |= label == -1
+            wrong = label != right
             noisy.append(label)
         return noisy

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -21,16 +22,38 @@ IMAGES_KEPT = 256
 """Images of recent tasks that a world keeps, some 20 KB each: the rollouts of a group start from the same one."""
 
 
+def written(call: Call) -> str:
+    """A write with its arguments, as something to compare."""
+    return json.dumps([call.name, call.arguments], sort_keys=True)
+
+
+@dataclass(slots=True)
+class Writes:
+    """Successful writes of a trajectory and those that solve its task; whether they decide on success."""
+
+    made: list[str] = field(default_factory=list)
+    gold: list[str] = field(default_factory=list)
+    decide: bool = False
+
+
 class ShopSession:
     """One trajectory's database and its counts. Raises `InfraFailure("env", ...)` when SQLite fails."""
 
-    def __init__(self, image: bytes, reference_hash: str, user: str = "", counts: dict[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        image: bytes,
+        reference_hash: str,
+        user: str = "",
+        counts: dict[str, int] | None = None,
+        writes: Writes | None = None,
+    ) -> None:
         try:
             self._desk = Desk(database.connect(image), user)
         except sqlite3.Error as error:
             raise InfraFailure("env", f"sqlite: {error}") from error
         self._reference_hash = reference_hash
         self._counts = dict(counts or {"reads": 0, "writes": 0, "errors": 0})
+        self._writes = writes or Writes()
 
     def step(self, call: Call) -> Observation:
         """Run a call. The agent's mistakes are observations of status "error"; they leave the state as it was."""
@@ -48,6 +71,8 @@ class ShopSession:
         except sqlite3.Error as error:
             raise InfraFailure("env", f"sqlite: {error}") from error
         self._counts["writes" if tool.writes else "reads"] += 1
+        if tool.writes:
+            self._writes.made.append(written(call))
         return Observation(text, "ok", wrote=tool.writes)
 
     def fork(self) -> ShopSession:
@@ -56,7 +81,8 @@ class ShopSession:
             image = self._desk.database.serialize()
         except sqlite3.Error as error:
             raise InfraFailure("env", f"sqlite: {error}") from error
-        return ShopSession(image, self._reference_hash, self._desk.user, self._counts)
+        writes = Writes(list(self._writes.made), self._writes.gold, self._writes.decide)
+        return ShopSession(image, self._reference_hash, self._desk.user, self._counts, writes)
 
     def content_hash(self) -> str:
         """The hash of the content as it is now."""
@@ -68,8 +94,10 @@ class ShopSession:
     def measure(self) -> dict[str, Any]:
         """The signals of `Shop.MEASURES`."""
         found = self.content_hash()
+        right = sorted(self._writes.made) == sorted(self._writes.gold)
         return {
-            "verified": int(found == self._reference_hash),
+            "verified": int(right if self._writes.decide else found == self._reference_hash),
+            "right_writes": int(right),
             "db_hash": found,
             "reference_hash": self._reference_hash,
             "outputs_said": 1,  # its tasks ask for no text, and such tasks pass this check, as in tau-bench
@@ -117,7 +145,9 @@ class ShopWorld:
         if image is None:
             image = database.image_of(task.payload["rows"])
             self._keep(task, image)
-        return ShopSession(image, task.payload["reference_hash"])
+        gold = [written(call) for call in task.gold if TOOLS[call.name].writes]
+        writes = Writes([], gold, self.config.verifier == "write_operations")
+        return ShopSession(image, task.payload["reference_hash"], writes=writes)
 
     def _keep(self, task: Task, image: bytes) -> None:
         self._images[task.id, task.payload["reference_hash"]] = image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import fmean
 
 import pytest
@@ -116,6 +117,32 @@ def test_noise_is_as_declared():
             later += [label == -1 for label in fallen[first + 1 :]]
     assert abs(fmean(flips) - 0.3) < 0.03
     assert abs(fmean(later) - 0.5) < 0.08
+
+
+def test_bias_spread_and_the_rule_of_one_major_error_are_as_declared():
+    mixture = Demonstrators(confirm=0.0, early=0.0, changed=1.0)
+    judges = [OracleJudge(bias=0.3), OracleJudge(bias=-0.3), OracleJudge(flip=0.1, spread=0.6)]
+    lenient, strict, spreading = map(make_judge, judges)
+    ruled = make_judge(OracleJudge(flip=0.4, cascade=0.5, at_most_one_major=True))
+    up, down, after_wrong, after_right, majors = [], [], [], [], []
+    for place, shown in enumerate(demonstrations(Shop(), AgendaUser(), mixture, 250, seed=9)):
+        clean = clean_labels(shown.task, shown.dialogue)
+        raised = lenient.score(shown.task, shown.dialogue, stream(1, place))
+        up += [more - one for one, more in zip(clean, raised, strict=True) if one < 1]
+        lowered = strict.score(shown.task, shown.dialogue, stream(1, place))
+        down += [one - less for one, less in zip(clean, lowered, strict=True) if one > -1]
+        wrong = [
+            a != b for a, b in zip(clean, spreading.score(shown.task, shown.dialogue, stream(1, place)), strict=True)
+        ]
+        for before, now in pairwise(wrong):
+            (after_wrong if before else after_right).append(now)
+        majors.append(ruled.score(shown.task, shown.dialogue, stream(1, place)).count(-1))
+    assert set(up) == set(down) == {0, 1}
+    assert abs(fmean(up) - 0.3) < 0.05
+    assert abs(fmean(down) - 0.3) < 0.05
+    assert abs(fmean(after_right) - 0.1) < 0.03
+    assert abs(fmean(after_wrong) - 0.6) < 0.08
+    assert set(majors) == {0, 1}
 
 
 def test_the_same_stream_gives_the_same_labels():

@@ -234,3 +234,30 @@ def test_the_policy_names_what_agents_must_know():
     text = make_world(Shop()).system
     for word in ("find_user", "pending", "delivered", "payment method", "anything else"):
         assert word in text
+
+
+@pytest.mark.parametrize(("verifier", "verified"), [("db_hash", 1), ("write_operations", 0)])
+def test_a_write_that_is_undone_passes_the_hash_and_fails_the_operations(verifier, verified):
+    world = make_world(Shop(verifier=verifier))
+    reference = desk("").content_hash()
+    task = Task("here", "train", "", (), {"rows": PEOPLE, "reference_hash": reference})
+    session = world.reset(task)
+    assert session.measure()["verified"] == 1
+    for city in ("lima", "oslo"):
+        assert session.step(Call("find_user", {"name": "anna"})).status == "ok"
+        assert session.step(Call("change_home", {"user_id": "u10", "city": city})).status == "ok"
+    found = session.fork().measure()
+    assert found["db_hash"] == found["reference_hash"]
+    assert (found["verified"], found["right_writes"]) == (verified, 0)
+
+
+@pytest.mark.parametrize("verifier", ["db_hash", "write_operations"])
+def test_the_gold_calls_solve_a_task_whoever_verifies(verifier):
+    world = make_world(Shop(difficulty=3, verifier=verifier))
+    for number in range(4):
+        task = world.task("train", number)
+        session = world.reset(task)
+        assert session.measure()["verified"] == 0
+        for call in task.gold:
+            session.step(call)
+        assert session.measure()["verified"] == session.measure()["right_writes"] == 1
