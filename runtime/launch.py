@@ -13,6 +13,7 @@ from rlspec.runtime.record.directory import RunDirectory
 from rlspec.runtime.record.durable import write_file
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.run import Reporter, Run
+from rlspec.runtime.worlds.floors import floors
 from rlspec.runtime.worlds.registry import runnable
 
 
@@ -33,6 +34,8 @@ def launch(
         rlspec.runtime.run.Interrupted: the user asked to stop; it can be gone on with.
     """
     runnable(plan)
+    for line in floors(plan):
+        reporter.note(line)
     if resume:
         directory = RunDirectory.open(path, plan.digest)
         finished = directory.report()

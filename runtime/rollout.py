@@ -26,11 +26,10 @@ from rlspec.runtime.recovery import Start, play
 from rlspec.runtime.streams import derived_seed, stream
 from rlspec.runtime.waiting import Waiting
 from rlspec.runtime.worlds.diagnosis import diagnose
-from rlspec.runtime.worlds.neutral import COUNTED, falls_back, neutral
 from rlspec.runtime.worlds.protocol import (
+    Hearing,
     InfraFailure,
     Judge,
-    Listener,
     Message,
     Session,
     Task,
@@ -69,6 +68,7 @@ class Desk:
     users: Users | None
     judges: dict[str, Judge]
     max_turns: int
+    max_events: int  # tool calls plus user replies; 0 for no such limit
     retries: dict[str, int]
     resampled: dict[str, Feedback]
     examiners: dict[str, Users]
@@ -82,7 +82,8 @@ class Desk:
             world_of(plan, source),
             user_of(plan, source),
             judges_of(plan, source),
-            int(fields.get("max_turns", 1)),
+            int(fields["max_turns"]),
+            int(fields.get("max_events", 0)),
             {label: retries_of(plan.labelled(label)) for label in source.judges},
             {
                 stage.label: found.feedback
@@ -119,6 +120,11 @@ class _Talk:
     earlier: int = 0  # turns of the agent that judges see and that are not this conversation's own
 
     @property
+    def events(self) -> int:
+        """Answers that the agent has had: results of calls, and replies of the user."""
+        return sum(message.role != "agent" for message in self.seen) - 1
+
+    @property
     def seen(self) -> list[Message]:
         """The dialogue as judges see it."""
         return [m for place, m in enumerate(self.dialogue) if place not in self.unseen]
@@ -136,7 +142,6 @@ class Roller:
     def __init__(self, plan: Plan, engine: Engine, renderer: Renderer, context: int) -> None:
         self.engine, self.renderer, self.seed, self.context = engine, renderer, plan.seed, context
         self.desks = {source.env: Desk.of(plan, source) for source in plan.drawn}
-        self._spared = {part.label: part for part in plan.judges if falls_back(part)}
         self._tasks: OrderedDict[tuple[str, str, int], Task] = OrderedDict()
         self.seconds = {"generation": 0.0, "world": 0.0}
         self._waiting = Waiting(at_once(self.desks.values()))
@@ -272,6 +277,8 @@ class Roller:
         if message.malformed is not None:
             answer = Message("tool", f"error : {message.malformed}", status="error")
             return self._answered(talk, sampled, message, answer, None)
+        if isinstance(talk.session, Hearing):
+            talk.session.hear(message.text)
         return self._ask(
             talk,
             is_slow(talk.desk.talks(talk.job)),
@@ -291,7 +298,7 @@ class Roller:
             return ends
         if sampled.finish == "context_limit":
             return "context_limit"
-        if talk.earlier + talk.ledger.turns >= talk.desk.max_turns:
+        if talk.earlier + talk.ledger.turns >= talk.desk.max_turns or 0 < talk.desk.max_events <= talk.events:
             return "turn_limit"
         piece = (
             self.renderer.tool(answer.text, stopped)
@@ -305,8 +312,6 @@ class Roller:
 
     def _user_answers(self, talk: _Talk, text: str) -> tuple[Message, Finish | None]:
         if talk.user is None:
-            if isinstance(talk.session, Listener):
-                talk.session.hear(text)
             return Message("user", ""), "user_done"
         turn = talk.user.reply(text)
         return Message("user", turn.text), "user_done" if turn.done else None
@@ -328,6 +333,8 @@ class Roller:
         )
         try:
             if failure is None:
+                if isinstance(talk.session, Hearing) and finish in ("turn_limit", "context_limit"):
+                    talk.session.cut()
                 out.measures = {f"{job.env}.{k}": v for k, v in talk.session.measure().items()}
                 speaker = job.user or source.user
                 if talk.user is not None and speaker is not None:
@@ -360,16 +367,6 @@ class Roller:
         }
 
     def _judge(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
-        """A judge's measures; of one that failed beyond its retries what its failure rule says."""
-        part = self._spared.get(label)
-        if part is None:
-            return self._judged(talk, label, judge)
-        try:
-            return {**self._judged(talk, label, judge), COUNTED: 0}
-        except InfraFailure:
-            return neutral(part, talk.ledger.turns)
-
-    def _judged(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
         for attempt in range(talk.desk.retries[label] + 1):
             rng = stream(self.seed, "judge", label, talk.job.key, attempt)
             try:

@@ -16,13 +16,19 @@ class TauBench(Component):
 
     KIND: ClassVar[str] = "env"
     NAME: ClassVar[str] = "tau_bench"
-    RUNS: ClassVar[bool] = False
     MEASURES: ClassVar[dict[str, str]] = {
         "verified": "int@traj in {0, 1}",
         "db_hash": "text@traj",
         "reference_hash": "text@traj",
         "outputs_said": "int@traj in {0, 1}",
     }
+    source: Annotated[
+        str,
+        Field(
+            description="a folder with a folder per domain, of the benchmark's data: users.json, reservations.json, "
+            "flights.json, tasks.json, tools.json, policy.md; empty: $RLSPEC_TAU_BENCH"
+        ),
+    ] = ""
     domain: Annotated[tuple[Literal["retail", "airline"], ...], Field(description="one domain or several")]
     split: Annotated[Literal["train", "dev", "test"], Field(description="tasks of which split")] = "train"
     max_turns: Annotated[int, Unit("agent_turns"), Field(ge=1, description="messages of the agent before the cut")] = 30

@@ -1,10 +1,10 @@
 """The environment `verified_answers`: a problem, one answer, and whether it is right.
 
-    world = AnswerWorld(VerifiedAnswers(source="arithmetic"))
-    task = world.task("train", 0)                     # "3 + 4 = ?"
-    session = world.reset(task)
-    session.hear("the answer is 7")                   # what the agent said
-    session.measure()                                 # {"verified": 1, "answered": 1, "dropped_rows": 0}
+world = AnswerWorld(VerifiedAnswers(source="arithmetic"))
+task = world.task("train", 0)                     # "3 + 4 = ?"
+session = world.reset(task)
+session.hear("the answer is 7")                   # what the agent said
+session.measure()                                 # {"verified": 1, "answered": 1, "dropped_rows": 0}
 """
 
 from __future__ import annotations

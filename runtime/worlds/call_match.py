@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 
 from rlspec.compiler.catalog.calls import CallMatch
 from rlspec.runtime.worlds.equality import Form, canonical
-from rlspec.runtime.worlds.protocol import Call, Message, Task
+from rlspec.runtime.worlds.protocol import Call, Message, Task, answer_to
 
 
 class Schemas:
@@ -48,7 +48,7 @@ class CallMatchJudge:
         schemas = self._schemas if task.tools is None else Schemas(task.tools)
         spoken = [m for m in dialogue if m.role == "agent"]
         sound = all(m.malformed is None and (m.call is None or schemas.accept(m.call)) for m in spoken)
-        made = [(m.call, wrote(dialogue, place)) for place, m in enumerate(dialogue) if m.call is not None]
+        made = [(m.call, answer_to(dialogue, place).wrote) for place, m in enumerate(dialogue) if m.call is not None]
         if self.config.counted == "writes":
             names = {call.name for call in task.gold}
             made = [(call, did) for call, did in made if did or call.name in names]
@@ -73,9 +73,3 @@ def f1(made: Counter[Any], gold: Counter[Any]) -> float:
     """Harmonic mean of precision and recall of two multisets; 1 where both are empty."""
     both = (made & gold).total()
     return 2 * both / (made.total() + gold.total()) if made or gold else 1.0
-
-
-def wrote(dialogue: Sequence[Message], place: int) -> bool:
-    """Whether the call at this place changed the state, as its answer or the message itself tells."""
-    behind = dialogue[place + 1] if place + 1 < len(dialogue) else dialogue[place]
-    return behind.wrote if behind.role == "tool" else dialogue[place].wrote

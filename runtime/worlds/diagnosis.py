@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 from rlspec.compiler.catalog.resampling import Feedback
 from rlspec.compiler.catalog.tiers import DeepEqual
-from rlspec.runtime.worlds.call_match import Schemas, wrote
+from rlspec.runtime.worlds.call_match import Schemas
 from rlspec.runtime.worlds.equality import Form, canonical, shared
 from rlspec.runtime.worlds.leaks import leaked
-from rlspec.runtime.worlds.protocol import Call, Message, Task
+from rlspec.runtime.worlds.protocol import Call, Message, Task, answer_to
 
 RULES = DeepEqual()
 
@@ -45,10 +45,10 @@ def diagnose(task: Task, tools: Sequence[Mapping[str, Any]], dialogue: Sequence[
         if message.call is None:
             continue
         equal = next((g for g in left if g.name == message.call.name and _form(g) == _form(message.call)), None)
-        if equal is not None and _answer(dialogue, place).status != "error":
+        if equal is not None and answer_to(dialogue, place).status != "error":
             left.remove(equal)
-        elif _answer(dialogue, place).status == "error" or wrote(dialogue, place):
-            refused = _answer(dialogue, place).status == "error"
+        elif answer_to(dialogue, place).status == "error" or answer_to(dialogue, place).wrote:
+            refused = answer_to(dialogue, place).status == "error"
             return _said(place, "semantic", _wording(message.call, left, refused, says), says, task)
     return _said(len(dialogue), "semantic", says.unfinished if left else says.anything, says, task)
 
@@ -82,8 +82,3 @@ def _said(place: int, route: Literal["format", "semantic"], text: str, says: Fee
 
 def _form(call: Call) -> Form:
     return canonical(call.arguments, RULES)
-
-
-def _answer(dialogue: Sequence[Message], place: int) -> Message:
-    behind = dialogue[place + 1] if place + 1 < len(dialogue) else None
-    return behind if behind is not None and behind.role == "tool" else dialogue[place]

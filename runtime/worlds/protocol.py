@@ -93,6 +93,12 @@ class Message:
     malformed: str | None = None
 
 
+def answer_to(dialogue: Sequence[Message], place: int) -> Message:
+    """Who tells how a call went: the tool's message behind it, or the call's own where nothing follows."""
+    behind = dialogue[place + 1] if place + 1 < len(dialogue) else None
+    return behind if behind is not None and behind.role == "tool" else dialogue[place]
+
+
 class Session(Protocol):
     """The state of one trajectory."""
 
@@ -103,10 +109,12 @@ class Session(Protocol):
 
 
 @runtime_checkable
-class Listener(Protocol):
-    """A session of an environment without a user, which hears what the agent says at the end."""
+class Hearing(Protocol):
+    """A session whose verdict also depends on what the agent says to its user, and on whether the conversation was cut
+    off at a limit."""
 
-    def hear(self, text: str) -> None: ...
+    def hear(self, agent_text: str) -> None: ...
+    def cut(self) -> None: ...
 
 
 class World(Protocol):

@@ -20,7 +20,7 @@ import numpy as np
 
 from rlspec.compiler.catalog.tiers import EXACT, Tier, Tiers
 from rlspec.runtime.worlds.equality import Form, canonical, shared
-from rlspec.runtime.worlds.protocol import Call, Message, Task
+from rlspec.runtime.worlds.protocol import Call, Message, Task, answer_to
 
 
 class TierJudge:
@@ -48,7 +48,7 @@ class TierJudge:
                 tiers.append("msg" if message.malformed is None else "err")
                 overlaps.append(0.0)
                 continue
-            answer = _answer(dialogue, place)
+            answer = answer_to(dialogue, place)
             key = self._key(message.call)
             overlap = max((shared(key[1], form) for name, form in unused if name == key[0]), default=0.0)
             tier = self._first(self._applying(answer, key, key in unused, overlap, key in before))
@@ -81,9 +81,3 @@ class TierJudge:
     def _key(self, call: Call) -> tuple[str, Form]:
         rules = EXACT if self.config.equal == "exact" else self.config.deep_equal
         return call.name, canonical(call.arguments, rules)
-
-
-def _answer(dialogue: Sequence[Message], place: int) -> Message:
-    """Who tells how a call went: the tool's message behind it, or the call's own where nothing follows."""
-    behind = dialogue[place + 1] if place + 1 < len(dialogue) else None
-    return behind if behind is not None and behind.role == "tool" else dialogue[place]
