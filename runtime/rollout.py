@@ -26,10 +26,12 @@ from rlspec.runtime.recovery import Start, play
 from rlspec.runtime.streams import derived_seed, stream
 from rlspec.runtime.waiting import Waiting
 from rlspec.runtime.worlds.diagnosis import diagnose
+from rlspec.runtime.worlds.neutral import COUNTED, falls_back, neutral
 from rlspec.runtime.worlds.protocol import (
     Hearing,
     InfraFailure,
     Judge,
+    Listener,
     Message,
     Session,
     Task,
@@ -82,7 +84,7 @@ class Desk:
             world_of(plan, source),
             user_of(plan, source),
             judges_of(plan, source),
-            int(fields["max_turns"]),
+            int(fields.get("max_turns", 1)),
             int(fields.get("max_events", 0)),
             {label: retries_of(plan.labelled(label)) for label in source.judges},
             {
@@ -142,6 +144,7 @@ class Roller:
     def __init__(self, plan: Plan, engine: Engine, renderer: Renderer, context: int) -> None:
         self.engine, self.renderer, self.seed, self.context = engine, renderer, plan.seed, context
         self.desks = {source.env: Desk.of(plan, source) for source in plan.drawn}
+        self._spared = {part.label: part for part in plan.judges if falls_back(part)}
         self._tasks: OrderedDict[tuple[str, str, int], Task] = OrderedDict()
         self.seconds = {"generation": 0.0, "world": 0.0}
         self._waiting = Waiting(at_once(self.desks.values()))
@@ -312,6 +315,8 @@ class Roller:
 
     def _user_answers(self, talk: _Talk, text: str) -> tuple[Message, Finish | None]:
         if talk.user is None:
+            if isinstance(talk.session, Listener):
+                talk.session.hear(text)
             return Message("user", ""), "user_done"
         turn = talk.user.reply(text)
         return Message("user", turn.text), "user_done" if turn.done else None
@@ -367,6 +372,16 @@ class Roller:
         }
 
     def _judge(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
+        """A judge's measures; of one that failed beyond its retries what its failure rule says."""
+        part = self._spared.get(label)
+        if part is None:
+            return self._judged(talk, label, judge)
+        try:
+            return {**self._judged(talk, label, judge), COUNTED: 0}
+        except InfraFailure:
+            return neutral(part, talk.ledger.turns)
+
+    def _judged(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
         for attempt in range(talk.desk.retries[label] + 1):
             rng = stream(self.seed, "judge", label, talk.job.key, attempt)
             try:

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from rlspec.compiler.catalog.answers import VerifiedAnswers
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.calls import CallMatch
 from rlspec.compiler.catalog.codegym import Gym, Synthesis
@@ -13,22 +14,26 @@ from rlspec.compiler.catalog.papers import LlmJudge, TauBench
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
 from rlspec.compiler.catalog.tiers import Tiers
 from rlspec.compiler.catalog.users import LlmUser, RecordedUser, ScriptedUser, StaticUser
+from rlspec.compiler.catalog.wording import Wording
 from rlspec.compiler.plan import ComponentPlan, Plan, SourcePlan
 from rlspec.runtime.record.cache import cache_directory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.secrets import present
 from rlspec.runtime.worlds import shop
+from rlspec.runtime.worlds.answers import AnswerWorld
 from rlspec.runtime.worlds.call_match import CallMatchJudge
 from rlspec.runtime.worlds.codegym import store as environments
 from rlspec.runtime.worlds.codegym.world import GymWorld
 from rlspec.runtime.worlds.llm_judge import LlmJudgement
 from rlspec.runtime.worlds.llm_user import LlmUsers
+from rlspec.runtime.worlds.neutral import falls_back
 from rlspec.runtime.worlds.protocol import Judge, Users, World
 from rlspec.runtime.worlds.recorded import RecordedUsers, StaticUsers, of, read_recordings
 from rlspec.runtime.worlds.shop.modes import ScriptedUsers, recorded_users
 from rlspec.runtime.worlds.shop.requests import whole_request
 from rlspec.runtime.worlds.tau_bench.world import TauBenchWorld
 from rlspec.runtime.worlds.tiers import TierJudge
+from rlspec.runtime.worlds.wording import WordingJudge
 
 
 def _refuse(component: Component) -> Refusal:
@@ -68,6 +73,8 @@ def world_of(plan: Plan, source: SourcePlan) -> World:
         return shop.make_world(component)
     if isinstance(component, TauBench):
         return TauBenchWorld(component)
+    if isinstance(component, VerifiedAnswers):
+        return AnswerWorld(component)
     if isinstance(component, Gym):
         return GymWorld(component, environments.read(environments_of(plan, component)))
     raise _refuse(component)
@@ -151,6 +158,8 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
             out[label] = TierJudge(component)
         elif isinstance(component, LlmJudge) and component.when == "after_trajectory":
             out[label] = LlmJudgement(component, lambda: world_of(plan, source).system)
+        elif isinstance(component, Wording):
+            out[label] = WordingJudge(component)
         elif isinstance(component, CallMatch):
             out[label] = CallMatchJudge(component, lambda: world_of(plan, source).tools)
         elif isinstance(component, OracleJudge) and isinstance(world, Shop):
@@ -178,12 +187,7 @@ def runnable(plan: Plan) -> None:
         present(part.fields)
         if not component.RUNS:
             raise _refuse(component)
-        if any(rule == "outcome_only" for rule in part.wiring.get("on_failure", [])):
-            raise Refusal(
-                "RLC0601",
-                f"{part.kind} `{part.label}`: `outcome_only` has no runtime here yet",
-                "use `retry(n)`, `drop` or `abort_above(share)`",
-            )
+        falls_back(part)
     for stage in plan.stages:
         if not stage.component().RUNS:
             raise _refuse(stage.component())
