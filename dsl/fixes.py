@@ -12,39 +12,28 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from rlspec.dsl.diagnostics import Diagnostic, Fix, Source
+from rlspec.dsl.slips import slip
 from rlspec.dsl.tree import Span
 
 _NEAR = re.compile(r"did you mean `([^`]+)`\?")
 _QUOTED = re.compile(r"`([^`]+)`")
-SHORTEST_WORD = 4  # of shorter words, one slip leads to too many others
-
-
-def slip(written: str, meant: str) -> bool:
-    """Whether one inserted, missing, wrong or swapped letter leads from one word to the other.
-
-    >>> slip("layerz", "layers"), slip("trian", "train"), slip("clip_lo", "clip_high")
-    (True, True, False)
-    """
-    if written == meant or abs(len(written) - len(meant)) > 1 or min(len(written), len(meant)) < SHORTEST_WORD:
-        return False
-    start = 0
-    while start < min(len(written), len(meant)) and written[start] == meant[start]:
-        start += 1
-    rest, wanted = written[start:], meant[start:]
-    if len(rest) == len(wanted):
-        swapped = len(rest) >= 2 and rest[1] + rest[0] + rest[2:] == wanted
-        return rest[1:] == wanted[1:] or swapped
-    return rest[1:] == wanted or rest == wanted[1:]
 
 
 def offered(diagnostics: Iterable[Diagnostic], source: Source) -> list[Diagnostic]:
-    """The same diagnostics, those with an unambiguous near name with their fix."""
+    """The same diagnostics, those with an unambiguous near name or another safe cure with their fix."""
     return [_offered(d, d.source or source) for d in diagnostics]
 
 
 def _offered(diagnostic: Diagnostic, source: Source) -> Diagnostic:
+    if diagnostic.fix is not None or diagnostic.span is None or diagnostic.severity != "error":
+        return diagnostic
+    from rlspec.dsl.cures import cure  # only where something is wrong: a sound spec is checked sooner
+
+    found = cure(diagnostic, source)
+    if found is not None:
+        return replace(diagnostic, fix=found)
     near = _NEAR.fullmatch(diagnostic.label)
-    if diagnostic.fix is not None or diagnostic.span is None or near is None or diagnostic.severity != "error":
+    if near is None:
         return diagnostic
     span, meant = diagnostic.span, near[1]
     for written in _QUOTED.findall(diagnostic.message):

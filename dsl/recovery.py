@@ -139,7 +139,7 @@ class Recovery:
                 "a block follows its head without `=`",
                 self.tokens[index - 3],
                 "remove this",
-                fix=Fix(self.tokens[index - 3].span, ""),
+                fix=Fix(Span(self.tokens[index - 4].stop, self.tokens[index - 3].stop), ""),
             )
             return self._panic(index)
         kernel = self.tables.kernels[automaton.before[-1]]

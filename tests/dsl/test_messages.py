@@ -39,7 +39,7 @@ def test_one_fault_is_reported_once_a_line(text: str) -> None:
         ("title = 'TARL'\n", 'title = "TARL"\n'),
         ("ok = a && b\n", "ok = a  and  b\n"),
         ("ok = a ≤ b\n", "ok = a <= b\n"),
-        ("env shop = { n = 1 }\n", "env shop  { n = 1 }\n"),
+        ("env shop = { n = 1 }\n", "env shop { n = 1 }\n"),
     ],
 )
 def test_a_fix_cures_what_it_is_offered_for(text: str, cured: str) -> None:
