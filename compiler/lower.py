@@ -192,7 +192,9 @@ def _budget(experiment: Experiment, stages: tuple[StagePlan, ...]) -> tuple[Budg
     context = int(getattr(policy, "context", 0))
     envs = experiment.of("env").values()
     turns = max((int(getattr(e.made, "max_turns", 1)) for e in envs), default=1)
-    users, judges = len(experiment.of("user")), len(experiment.of("judge"))
+    users = len(experiment.of("user"))
+    live = [getattr(j.made, "when", "") == "during_rollout" for j in experiment.of("judge").values()]
+    judges = sum(turns if asked else 1 for asked in live)
     out = []
     made = {label: declared.made for label, declared in experiment.of("stage").items()}
     for stage in stages:

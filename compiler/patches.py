@@ -341,7 +341,10 @@ class Patcher:
             if rest or item.body is None:
                 raise self.fail("RLC0207", "another component takes a block: `: name { ... }`", item.head.span)
             written = {i.head.path[0].value for i in item.body}
-            wires = WIRING.get(old.head.path[0].value, {})
+            kind = old.head.path[0].value
+            named = item.head.type.base.value if isinstance(item.head.type.base, tree.Name) else ""
+            schema = catalog().get(kind, {}).get(named)
+            wires = {*WIRING.get(kind, {}), *(schema.KEEPS if schema is not None else ())}
             kept: dict[str, tree.Item] = {}
             for declared in self._line(place):
                 for inner in declared.body or ():

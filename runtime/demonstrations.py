@@ -91,6 +91,9 @@ def lexicon(plan: Plan) -> list[Dialogue]:
     """Dialogues whose words the embedded policy must be able to read beside those of the demonstrations: one of every
     synthesised environment, held-out families among them. Only words come from them, nothing is learned from them."""
     out = []
+    for judge in plan.judges:
+        if judge.fields.get("when") == "during_rollout":
+            out.append(Dialogue("", (), [Message("user", str(judge.fields["objection"]))]))
     for source in plan.sources:
         if _answers(plan, source):
             answers = world_of(plan, source)

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rlspec.compiler.catalog.resampling import Feedback, Resample
-from rlspec.compiler.plan import Plan, SourcePlan
+from rlspec.compiler.plan import ComponentPlan, Plan, SourcePlan
 from rlspec.runtime.engines.protocol import Engine, Sampled
 from rlspec.runtime.policies.chat import Piece, Renderer
 from rlspec.runtime.record.ledger import Ledger
@@ -120,6 +120,7 @@ class _Talk:
     dialogue: list[Message] = field(default_factory=list)
     unseen: frozenset[int] = frozenset()  # places of the dialogue that no judge is shown
     earlier: int = 0  # turns of the agent that judges see and that are not this conversation's own
+    judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # by judges that interrupt, so far
 
     @property
     def events(self) -> int:
@@ -138,12 +139,18 @@ def at_once(desks: Iterable[Desk]) -> int:
     return max((int(getattr(part, "at_once", 1)) for part in everyone), default=1)
 
 
+def interrupts(judge: ComponentPlan) -> bool:
+    """Whether a judge is asked after every turn."""
+    return judge.fields.get("when") == "during_rollout"
+
+
 class Roller:
     """Has conversations with one engine. `seed` is the run's."""
 
     def __init__(self, plan: Plan, engine: Engine, renderer: Renderer, context: int) -> None:
         self.engine, self.renderer, self.seed, self.context = engine, renderer, plan.seed, context
         self.desks = {source.env: Desk.of(plan, source) for source in plan.drawn}
+        self._objecting = {j.label: str(j.fields["objection"]) for j in plan.judges if interrupts(j)}
         self._spared = {part.label: part for part in plan.judges if falls_back(part)}
         self._tasks: OrderedDict[tuple[str, str, int], Task] = OrderedDict()
         self.seconds = {"generation": 0.0, "world": 0.0}
@@ -292,24 +299,54 @@ class Roller:
     def _answered(
         self, talk: _Talk, sampled: Sampled, message: Message, answer: Message, ends: Finish | None
     ) -> Finish | None:
-        """Show the agent the answer to its message, unless the conversation is over with it."""
-        stopped = sampled.finish == "stop"
+        """The agent's message and its answer are known: hear those who interrupt, and go on."""
         talk.dialogue.append(message)
         if answer.text:
             talk.dialogue.append(answer)
+        asked = [talk.desk.judges[label] for label in self._objecting if label in talk.desk.judges]
+        if not asked:
+            return self._go_on(talk, sampled, answer, ends, "")
+        return self._ask(
+            talk,
+            any(map(is_slow, asked)),
+            lambda: self._objection(talk),
+            lambda said: self._go_on(talk, sampled, answer, ends, said),
+        )
+
+    def _objection(self, talk: _Talk) -> str:
+        """Ask the judges that interrupt about the agent's last message; what they tell it. Their labels stand."""
+        said = []
+        for label, text in self._objecting.items():
+            if label not in talk.desk.judges:
+                continue
+            kept = talk.judged.setdefault(label, {})
+            found = self._judge(talk, label, talk.desk.judges[label])
+            for name, value in found.items():
+                if isinstance(value, list):
+                    kept.setdefault(name, []).append(value[-1])
+                else:
+                    kept[name] = max(value, kept.get(name, 0)) if name == COUNTED else value
+            if any(isinstance(value, list) and value[-1] == -1 for value in found.values()):
+                said.append(text)
+        return " ".join(said)
+
+    def _go_on(
+        self, talk: _Talk, sampled: Sampled, answer: Message, ends: Finish | None, objection: str
+    ) -> Finish | None:
+        """Show the agent the answer, with what a judge objects behind it, unless the conversation is over."""
+        stopped = sampled.finish == "stop"
         if ends is not None:
             return ends
         if sampled.finish == "context_limit":
             return "context_limit"
         if talk.earlier + talk.ledger.turns >= talk.desk.max_turns or 0 < talk.desk.max_events <= talk.events:
             return "turn_limit"
-        piece = (
-            self.renderer.tool(answer.text, stopped)
-            if answer.role == "tool"
-            else self.renderer.user(answer.text, stopped)
-        )
+        told = f"{answer.text} {objection}".strip()
+        piece = self.renderer.tool(told, stopped) if answer.role == "tool" else self.renderer.user(told, stopped)
         if len(talk.ledger) + len(piece.tokens) >= self.context:
             return "context_limit"
+        if objection:
+            talk.dialogue.append(Message("tool", objection, status="error"))
         self._show(talk, [piece])
         return None
 
@@ -368,7 +405,7 @@ class Roller:
         return {
             f"{label}.{name}": value
             for label, judge in talk.desk.judges.items()
-            for name, value in self._judge(talk, label, judge).items()
+            for name, value in (talk.judged.get(label) or self._judge(talk, label, judge)).items()
         }
 
     def _judge(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:

@@ -59,6 +59,8 @@ class Component(Struct):
     MEASURES: ClassVar[dict[str, str]] = {}
     # What a stage finds: "table(signal)" is a real per choice of the signal that its field `signal` names.
     RESULTS: ClassVar[dict[str, str]] = {}
+    # Fields that it takes over, where it stands in for another component that has them written.
+    KEEPS: ClassVar[tuple[str, ...]] = ()
     RUNS: ClassVar[bool] = True
     FACTORY: ClassVar[str | None] = None
 

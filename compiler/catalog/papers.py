@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from rlspec.compiler.catalog.base import Component, Secret, Unit
+from rlspec.compiler.catalog.shop import OBJECTION
 from rlspec.compiler.records import Field
 
 
@@ -88,6 +89,9 @@ class LlmJudge(Component):
         Literal["after_trajectory", "during_rollout"],
         Field(description="one call per trajectory, or one per turn"),
     ] = "after_trajectory"
+    objection: Annotated[
+        str, Field(min_length=1, description="what the agent is told during the rollout behind the answer to a -1")
+    ] = OBJECTION
     sees: Annotated[
         tuple[Literal["policy", "instruction", "gold_calls", "dialogue"], ...],
         Field(description="what the judge is shown beside the dialogue"),

@@ -18,6 +18,8 @@ from rlspec.compiler.catalog.base import Component, Struct, Unit
 from rlspec.compiler.records import Field, model_validator
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+OBJECTION = "that was a mistake , look again"
+"""What a judge that interrupts says, where the spec does not."""
 
 
 class Shop(Component):
@@ -26,6 +28,7 @@ class Shop(Component):
 
     KIND: ClassVar[str] = "env"
     NAME: ClassVar[str] = "shop"
+    KEEPS: ClassVar[tuple[str, ...]] = ("verifier",)
     MEASURES: ClassVar[dict[str, str]] = {
         "verified": "int@traj in {0, 1}",
         "db_hash": "text@traj",
@@ -107,9 +110,17 @@ class OracleJudge(Component):
 
     KIND: ClassVar[str] = "judge"
     NAME: ClassVar[str] = "oracle"
+    KEEPS: ClassVar[tuple[str, ...]] = ("when", "objection", "at_most_one_major")
     NEEDS_GOLD: ClassVar[bool] = True
     MEASURES: ClassVar[dict[str, str]] = {"score": "int@turn in {-1, 0, 1}"}
 
+    when: Annotated[
+        Literal["after_trajectory", "during_rollout"],
+        Field(description="asked once at the end, or after every turn, with an objection to a turn that is -1"),
+    ] = "after_trajectory"
+    objection: Annotated[
+        str, Field(min_length=1, description="what the agent is told during the rollout behind the answer to a -1")
+    ] = OBJECTION
     flip: Annotated[Share, Field(description="chance of each label to be replaced by one of the other two")] = 0.0
     cascade: Annotated[
         Share, Field(description="chance of each label to become -1 when an earlier one of the trajectory is -1")

@@ -156,7 +156,7 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
             out[label] = _plugged(component, plan)
         elif isinstance(component, Tiers):
             out[label] = TierJudge(component)
-        elif isinstance(component, LlmJudge) and component.when == "after_trajectory":
+        elif isinstance(component, LlmJudge):
             out[label] = LlmJudgement(component, lambda: world_of(plan, source).system)
         elif isinstance(component, Wording):
             out[label] = WordingJudge(component)
@@ -188,6 +188,9 @@ def runnable(plan: Plan) -> None:
         if not component.RUNS:
             raise _refuse(component)
         falls_back(part)
+        if part.fields.get("when") == "during_rollout" and any(s.name == "resample" for s in plan.stages):
+            raise Refusal("RLC0505", f"judge `{part.label}` interrupts conversations, and such cannot be tried again",
+                          "judge after the trajectory, or leave the stage out")  # fmt: skip
     for stage in plan.stages:
         if not stage.component().RUNS:
             raise _refuse(stage.component())

@@ -125,7 +125,8 @@ class OracleJudgement:
         noisy: list[int] = []
         fallen = wrong = False
         clean = clean_labels(task, dialogue)
-        pairs, biased = rng.random((len(clean), 2)), rng.random(len(clean))
+        biased = np.random.Generator(rng.bit_generator.jumped()).random(len(clean))  # type: ignore[attr-defined]
+        pairs = rng.random((len(clean), 2))  # a longer dialogue begins with the same numbers
         for label, (flip, cascade), bias in zip(clean, pairs.tolist(), biased.tolist(), strict=True):
             right, chance = label, max(self.config.flip, self.config.spread if wrong else 0.0)
             if flip < chance:
