@@ -94,7 +94,7 @@ def _fields(owner: type[Struct], values: dict[str, Any], depth: int) -> list[str
         if struct is not None and isinstance(value, dict):
             lines += [f"{indent}{name} {{", *_fields(struct, value, depth + 1), f"{indent}}}"]
         else:
-            if value is not None:  # else its default
+            if value is not None and (value != "" or _is_text(owner, name)):  # else its default, which names nobody
                 lines.append(f"{indent}{name} = {_value(value, _is_text(owner, name))}")
     return lines
 
