@@ -37,7 +37,8 @@ def prune(scanned: Scan, text: str) -> None:
             before = begin - 1 if begin != line else begin
             if found.code in _GUESSED and any(n in told for n in range(max(before, line - _NEAR), line)):
                 continue
-            told.add(line)
+            if found.code not in ("RLC0006", "RLC0014"):  # the lines behind these are read as they were meant
+                told.add(line)
         kept.append(found)
     scanned.diagnostics = kept
 

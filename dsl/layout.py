@@ -6,8 +6,8 @@ further in than the line that opened the innermost block, says that a `}` is mis
 puts in the closing (or opening) brackets that are missing, drops those that close nothing, and reports each
 once; the parser then runs over brackets that match, which makes skipping to the next item safe.
 
-A file that does not parse although its brackets match may hold two mistakes that cancel, a brace too few and one too
-many. Where most of its items are indented, `distrust` holds each brace against the indentation as well.
+A file that does not parse although its brackets match may hold two mistakes that cancel, a bracket too few and one too
+many: `distrust` holds each against the indentation as well (braces only where most items are indented).
 
 Lines that such a fault makes unreadable are tainted, so that it is not reported a second time.
 """
@@ -50,11 +50,9 @@ def repair(scanned: Scan, distrust: bool = False) -> bool:
         scanned.tokens = _Repair(scanned).run()
         return True
     if distrust:
-        made = _Repair(scanned)
         before = scanned.tokens
-        if made.regular:
-            scanned.tokens = made.run()
-            return [t.kind for t in scanned.tokens] != [t.kind for t in before]
+        scanned.tokens = _Repair(scanned).run()
+        return [t.kind for t in scanned.tokens] != [t.kind for t in before]
     return False
 
 
@@ -127,7 +125,12 @@ class _Repair:
                 self._report("RLC0013", "`{` is not closed", token, "no block and no set can begin here")
                 self.scanned.tainted.add(token.line)
             elif token.kind in CLOSING:
-                if token.kind != "LBRACE" and opens_block(self.tokens, head, index):
+                if token.kind == "LBRACE" and index == head + 2 and self.tokens[head].text == "def":
+                    self.missing -= 1
+                    self._report("RLC0013", "parameters are opened by `{`", token, "expected `(`")
+                    self.scanned.tainted.add(token.line)
+                    token = token._replace(kind="LPAR", text="(")
+                elif token.kind != "LBRACE" and opens_block(self.tokens, head, index):
                     self.missing += 1
                     self._report("RLC0006", f"a block is opened by `{token.text}`", token, "expected `{`")
                     self.scanned.tainted.add(token.line)

@@ -146,6 +146,9 @@ experiment e {
         ([("env desk : shop {", "env desk : shop"), ("  }\n}", "}")], [("RLC0006", 4), ("RLC0006", 10)]),
         ([("env desk : shop {", "env desk : shop {{"), ("  }\n}", "}")], [("RLC0006", 4), ("RLC0006", 10)]),
         ([("kl {", "kl"), ("[1, 2]", "[1, 2] {")], [("RLC0007", 6), ("RLC0013", 10)]),
+        ([('title = "t"', "a = f(x"), ("[1, 2]", "[1, 2])")], [("RLC0013", 3), ("RLC0013", 10)]),
+        # a lost head does not hide a mistake in the line after the next
+        ([("experiment e {\n", ""), ("k3 }", "k3"), ("5steps", "")], [("RLC0006", 2), ("RLC0013", 5), ("RLC0005", 8)]),
         # lines in the wrong order are one mistake
         ([('title = "t"', "      1 +\n  a =\n      b")], [("RLC0005", 3)]),
     ],
