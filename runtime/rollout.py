@@ -31,7 +31,6 @@ from rlspec.runtime.worlds.protocol import (
     Hearing,
     InfraFailure,
     Judge,
-    Listener,
     Message,
     Session,
     Task,
@@ -352,8 +351,6 @@ class Roller:
 
     def _user_answers(self, talk: _Talk, text: str) -> tuple[Message, Finish | None]:
         if talk.user is None:
-            if isinstance(talk.session, Listener):
-                talk.session.hear(text)
             return Message("user", ""), "user_done"
         turn = talk.user.reply(text)
         return Message("user", turn.text), "user_done" if turn.done else None

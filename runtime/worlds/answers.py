@@ -86,9 +86,12 @@ class AnswerSession:
         """There are no tools."""
         return Observation(json.dumps({"error": "there are no tools"}), "error")
 
-    def hear(self, text: str) -> None:
+    def hear(self, agent_text: str) -> None:
         """What the agent says; its last message counts."""
-        self._said = text
+        self._said = agent_text
+
+    def cut(self) -> None:
+        """An answer that was cut off is read as far as it goes."""
 
     def fork(self) -> AnswerSession:
         return AnswerSession(self._problem, self._dropped, self._check, self._said)

@@ -109,13 +109,6 @@ class Session(Protocol):
 
 
 @runtime_checkable
-class Listener(Protocol):
-    """A session of an environment without a user, which hears what the agent says at the end."""
-
-    def hear(self, text: str) -> None: ...
-
-
-@runtime_checkable
 class Hearing(Protocol):
     """A session whose verdict also depends on what the agent says to its user, and on whether the conversation was cut
     off at a limit."""

@@ -183,6 +183,7 @@ def test_a_step_mixes_two_sources_and_survives_a_judge(tmp_path: Path, monkeypat
         elif t.measures["turns.outcome_only"]:
             assert t.measures["turns.score"] == [0] * t.ledger.turns
             assert t.scores["R"] == 10 * t.measures["desk.verified"]
+    assert any(t.measures["math.answered"] for t in trajectories if t.env == "math")
     spared = {t.measures["turns.outcome_only"] for t in trajectories if t.env == "desk"}
     assert spared == {0, 1}
     last = reporter.lines[-1]
