@@ -11,7 +11,6 @@ output. It is written whole or not at all, into a folder that is its owner's alo
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import stat
@@ -20,6 +19,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
+
+from rlspec.dsl.sha import sha256
 
 FORMAT = b"rlspec answer 1"
 MOST = 1 << 20  # bytes of an entry
@@ -101,7 +102,7 @@ class Run:
             lines.append(line)
         lines += [b"says %d %d" % (number, len(data)) for number, data in self.said]
         body = b"\n".join(lines) + b"\n\n" + b"".join(data for _, data in self.said)
-        whole = FORMAT + b" " + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+        whole = FORMAT + b" " + sha256(body).hexdigest().encode() + b"\n" + body
         return whole if len(whole) <= MOST else None
 
     def _line(self, name: bytes) -> bytes | None:
@@ -119,7 +120,7 @@ class Run:
         if not stat.S_ISREG(info.st_mode):
             return None
         with open(name, "rb") as file:
-            return b"text %s %s" % (hashlib.sha256(file.read()).hexdigest().encode(), name)
+            return b"text %s %s" % (sha256(file.read()).hexdigest().encode(), name)
 
 
 def _byte_code(name: str) -> bool:

@@ -13,6 +13,6 @@ def lsp(stdio: bool) -> None:
 
     if importlib.util.find_spec("pygls") is None:
         raise click.ClickException("the language server needs pygls: pip install 'rlspec[editor]'")
-    from rlspec.editor.server import create
+    from rlspec.editor.greeting import serve
 
-    create().start_io()
+    serve()

@@ -57,7 +57,10 @@ def main(keep_at: str | None = None) -> None:
     with observed(keep_at) as run:
         status = _status()
     keep(run, status)
-    sys.exit(status)
+    with suppress(OSError, ValueError):  # nobody reads any more
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(status)  # these commands only read: nothing is open, and to take every module apart takes a while
 
 
 def _status() -> int:
@@ -65,19 +68,16 @@ def _status() -> int:
         with suppress(BrokenPipeError):
             print(help_text(), flush=True)
         return 0
-    import click
-
-    from rlspec.cli.group import rlc
-
     out = sys.stdout
     try:
-        status = rlc.main(prog_name="rlc", standalone_mode=False)
-    except click.exceptions.Abort:
-        click.echo("stopped", err=True)
+        if _is_plain_check():
+            return _checked(sys.argv[2:])
+        if sys.argv[1:] in (["lsp"], ["lsp", "--stdio"]) and _is_there("pygls"):
+            return _served()
+        return _by_click()
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
         sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        return 2
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
@@ -89,25 +89,65 @@ def _status() -> int:
         if not _curable(error):
             raise
         return 2
+
+
+def _is_plain_check() -> bool:
+    """`rlc check FILE...`, without options: what is typed most."""
+    words = sys.argv[2:]
+    return sys.argv[1:2] == ["check"] and bool(words) and not any(w.startswith("-") for w in words) and (
+        "_RLC_COMPLETE" not in os.environ)  # fmt: skip
+
+
+def _checked(files: list[str]) -> int:
+    from pathlib import Path
+
+    from rlspec.cli.checking import run
+
+    return run([Path(name) for name in files])
+
+
+def _is_there(package: str) -> bool:
+    from importlib.util import find_spec
+
+    return find_spec(package) is not None
+
+
+def _served() -> int:
+    from rlspec.editor.greeting import serve
+
+    serve()
+    return 0
+
+
+def _by_click() -> int:
+    import click
+
+    from rlspec.cli.group import rlc
+
+    try:
+        status = rlc.main(prog_name="rlc", standalone_mode=False)
+    except click.exceptions.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as error:
+        error.show()
+        return 2
     return status if isinstance(status, int) else 0  # click hands an Exit's status back as the result
 
 
 def _curable(error: Exception) -> bool:
     """Print diagnostics and refusals; anything else is a defect of ours and keeps its traceback."""
-    import click
-
     from rlspec.dsl.diagnostics import SpecError, render
 
     if isinstance(error, SpecError):
         for diagnostic in error.diagnostics:
-            click.echo(render(diagnostic), err=True)
+            print(render(diagnostic), file=sys.stderr)
         return True
     from rlspec.runtime.refusal import Refusal
 
     if isinstance(error, Refusal):
-        click.echo(f"error[{error.code}]: {error.reason}", err=True)
+        print(f"error[{error.code}]: {error.reason}", file=sys.stderr)
         if error.cure:
-            click.echo(f"  = {error.cure}", err=True)
+            print(f"  = {error.cure}", file=sys.stderr)
         return True
     return False
 

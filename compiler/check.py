@@ -10,7 +10,6 @@ checked.plan             # None when there is an error
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from rlspec.compiler.claims import Claims, claims_of
 from rlspec.compiler.compose import Composition, compose
@@ -25,7 +24,7 @@ from rlspec.compiler.plan import Plan
 from rlspec.compiler.spectest import Case, Verdict, cases_of, run_case
 from rlspec.compiler.variant_lints import confounded
 from rlspec.dsl import parser, tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 from rlspec.dsl.fixes import offered
 
@@ -89,6 +88,7 @@ def _checked(
     variant: str | None = None,
     overlays: Sequence[Source] = (),
     fits: bool = True,
+    stated: _Stated | None = None,
 ) -> Checked:
     file, report = parsed[0], list(parsed[1])
     sound = not report or bool(file.items)
@@ -117,13 +117,27 @@ def _checked(
                 from rlspec.compiler.costs.fit import report_excess  # most specs declare no memory
 
                 report_excess(experiment, plan, report)
-    claims = claims_of(composition.claims, report)
-    cases = cases_of(composition.tests, report)
+    stated = stated or _stated(composition)
+    report += stated.report
     if any(d.severity == "error" for d in report):
         plan = None
     report.sort(key=lambda d: d.span.start if d.span else -1)
     placed = offered([composition.placed(d) for d in report], source)
-    return Checked(source, placed, experiment, plan, composition, claims, cases)
+    return Checked(source, placed, experiment, plan, composition, stated.claims, stated.cases)
+
+
+@dataclass(slots=True)
+class _Stated:
+    """The claims and tests of a file, which are the same with every variant, and what is wrong with them."""
+
+    claims: Claims
+    cases: list[Case]
+    report: list[Diagnostic]
+
+
+def _stated(composition: Composition) -> _Stated:
+    report: list[Diagnostic] = []
+    return _Stated(claims_of(composition.claims, report), cases_of(composition.tests, report), report)
 
 
 def check_whole(
@@ -140,7 +154,8 @@ def check_whole(
     composition = found.composition
     tested = {case.variant.value for case in found.cases if case.variant is not None}
     own = [n for n in composition.variants if n not in composition.inherited or n in tested]
-    variants = {name: _checked(source, parsed, settings, None, name, overlays) for name in own}
+    stated = _stated(composition) if own else None
+    variants = {name: _checked(source, parsed, settings, None, name, overlays, stated=stated) for name in own}
     found.diagnostics += [d for d in run_tests(found, variants)[1] if d not in found.diagnostics]
     seen = {_identity(d) for d in found.diagnostics}
     for name, varied in variants.items():

@@ -16,16 +16,18 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import field
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from rlspec.compiler.elaborate import Failed, dotted
 from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.static import Origin
 from rlspec.dsl import tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 from rlspec.dsl.printer import text_of
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 COMPARE: dict[str, Callable[[Fraction, Fraction], bool]] = {
     "==": operator.eq,
@@ -248,6 +250,8 @@ class _Arithmetic:
 
 def _printed(node: tree.Number) -> Amount:
     """A literal, exactly as written."""
+    from fractions import Fraction  # most specs claim nothing
+
     text = node.text.removesuffix(node.unit) if node.unit else node.text
     found = DIGITS.fullmatch(text)
     if found is None or abs(int(found.group(2) or 0)) > MOST_DECIMALS:
@@ -258,6 +262,8 @@ def _printed(node: tree.Number) -> Amount:
 
 def _rounded(value: Fraction, decimals: int) -> Fraction:
     """Half away from zero, as people round."""
+    from fractions import Fraction
+
     scaled = abs(value) * 10**decimals
     whole = Fraction(int(scaled + Fraction(1, 2)), 10**decimals)
     return whole if value >= 0 else -whole

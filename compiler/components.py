@@ -5,12 +5,10 @@ Every leaf remembers its origin, and everything wrong in a block is reported at 
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, Literal, get_args, get_origin
 
 from rlspec.compiler import static
@@ -21,7 +19,7 @@ from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, St
 from rlspec.compiler.units import scale_between
 from rlspec.dsl import tree
 from rlspec.dsl.codes import CODES
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -98,8 +96,8 @@ class Reader:
         out.spans.setdefault(path, item.span if item.value is None else item.value.span)
         body = item.body
         if len(head.path) > 1:  # `stop.loss = 0.06` is short for `stop { loss = 0.06 }`
-            rest = dataclasses.replace(head, path=head.path[1:])
-            body = (dataclasses.replace(item, head=rest),)
+            rest = replace(head, path=head.path[1:])
+            body = (replace(item, head=rest),)
         if body is not None:
             if struct is None:
                 raise self._fail("RLC0207", f"`{name}` takes a value: `{name} = ...`", head.span)

@@ -20,9 +20,7 @@ text, so that one number tells both the file and the place; `Composition.placed`
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from dataclasses import field
 
 from rlspec.compiler.inherit import Ancestor, lineage, with_inherited
 from rlspec.compiler.patches import Body, Patcher
@@ -30,7 +28,7 @@ from rlspec.compiler.plugins import PluginSchema
 from rlspec.compiler.sweeps import points
 from rlspec.compiler.uses import Uses, named, shifted, uses_of
 from rlspec.dsl import parser, tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 
 BLOCKS = ("variant", "sweep", "claims", "test")
@@ -90,7 +88,7 @@ class Composition:
         source, span = self.place(diagnostic.span)
         if source is self.source:
             return diagnostic
-        return dataclasses.replace(diagnostic, span=span, source=source)
+        return replace(diagnostic, span=span, source=source)
 
 
 def compose(
@@ -118,13 +116,13 @@ def compose(
         return out
     body: Body = ()
     for ancestor in line:
-        item = dataclasses.replace(ancestor.item, body=named(ancestor.item.body or (), uses.plugins))
+        item = replace(ancestor.item, body=named(ancestor.item.body or (), uses.plugins))
         own = ancestor is line[-1]
         plain = _taken_apart(item, out, report if own else [], own)
         if ancestor is line[0]:
             body = plain
         else:
-            body = Patcher(ancestor.name, body, report).inherited(dataclasses.replace(item, body=plain))
+            body = Patcher(ancestor.name, body, report).inherited(replace(item, body=plain))
         out.layers.append(Layer(ancestor.name, body))
     if variant is not None and variant not in out.variants:
         near = near_name(variant, out.variants)
@@ -134,20 +132,20 @@ def compose(
     elif variant is not None:
         extra.insert(0, (f"variant {variant}", out.variants[variant]))
     for name, layer in extra:
-        patched = dataclasses.replace(layer, body=named(layer.body or (), uses.plugins))
+        patched = replace(layer, body=named(layer.body or (), uses.plugins))
         body = Patcher(name, out.layers[-1].body, report).applied(patched)
         out.layers.append(Layer(name, body))
     whole = with_inherited(out.layers[-1].body, report)
     if whole is not out.layers[-1].body:
         out.layers.append(Layer("extends", whole))
     young = line[-1].item
-    composed = dataclasses.replace(young, body=whole)
+    composed = replace(young, body=whole)
     if isinstance(young.head.extends, tree.Name):  # the others of its line are not experiments of their own any more
         older = [a.item for a in line[:-1]]
-        file = dataclasses.replace(file, items=tuple(i for i in file.items if not any(i is o for o in older)))
+        file = replace(file, items=tuple(i for i in file.items if not any(i is o for o in older)))
     mine = tuple(composed if i is young else i for i in file.items if i.head.path[0].value != "use")
     theirs = tuple(i for a in line[:-1] for i in a.definitions)
-    out.file = dataclasses.replace(file, items=(*theirs, *mine))
+    out.file = replace(file, items=(*theirs, *mine))
     return out
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from rlspec.compiler.builder import Builder, Value
 from rlspec.compiler.elaborate import Elaborator, Failed, Scope
 from rlspec.compiler.levels import Level
-from rlspec.compiler.library import standard
+from rlspec.compiler.library import over_standard
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.compiler.uses import define
 from rlspec.dsl import tree
@@ -29,7 +29,7 @@ def check_definitions(file: tree.File, used: Mapping[str, tree.Item], report: li
     if edition is None or not (isinstance(edition.value, tree.Number) and edition.value.value == 1):
         span = edition.span if edition else tree.Span(0, 0)
         report.append(Diagnostic("RLC0009", "the file must say its edition", span, label="write `rlspec = 1`"))
-    known = {**standard(), **used, **own}
+    known = over_standard({**used, **own})
     for name, item in own.items():
         try:
             _body(name, item, known, report)

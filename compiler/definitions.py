@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rlspec.compiler import functions
 from rlspec.compiler.builder import Value
+from rlspec.compiler.library import Definitions, renamed
 from rlspec.compiler.scope import Failed, Scope
 from rlspec.compiler.types import read_type
 from rlspec.dsl import tree
@@ -95,6 +96,6 @@ def _seen_from(name: str, definitions: Mapping[str, tree.Item]) -> Mapping[str, 
     prefix = name.rpartition(".")[0]
     if not prefix:
         return definitions
-    library = {k: v for k, v in definitions.items() if k.startswith("std.")}
-    local = {k.removeprefix(f"{prefix}."): v for k, v in definitions.items() if k.startswith(f"{prefix}.")}
-    return {**library, **local}
+    library = renamed(definitions, {name: name for name in definitions if name.startswith("std.")})
+    below = {name.removeprefix(f"{prefix}."): name for name in definitions if name.startswith(f"{prefix}.")}
+    return Definitions({**library, **renamed(definitions, below)})

@@ -8,7 +8,6 @@ found.verified    # the edits, applied to the first, give the second's value dig
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Any, Literal
 
 from rlspec.compiler.align import align
@@ -16,7 +15,7 @@ from rlspec.compiler.digests import Digests, Side
 from rlspec.compiler.edits import Edit, apply, edits_between
 from rlspec.compiler.form import PER_ENV, Form, Path
 from rlspec.compiler.sourcing import Sourcing, sources_of, statements
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 
 Level = Literal["identical", "same meaning", "formatting only", "refactoring only", "same graph, other values",
                 "other graph"]  # fmt: skip
@@ -119,8 +118,9 @@ def _rows(edits: list[Edit], a: Form, b: Form, ours: dict[Path, Sourcing], their
         edit = found[0]
         where = edit.where
         if edit.path[0] in PER_ENV and edit.op != "rename":
-            envs = {p[2] for form in (a, b) for p in (*form.leaves, *form.formulas)
-                    if p[:2] == edit.path[:2] and len(p) > 2}
+            envs = {
+                p[2] for form in (a, b) for p in (*form.leaves, *form.formulas) if p[:2] == edit.path[:2] and len(p) > 2
+            }
             where = ".".join(edit.path[:2])
             if envs != {e.path[2] for e in found}:
                 where += " on " + ", ".join(e.path[2] for e in found)

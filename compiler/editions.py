@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import field
 
 from rlspec.compiler.elaborate import dotted
 from rlspec.dsl import parser, tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, Fix, Source, SpecError
 from rlspec.dsl.fixes import applied
 from rlspec.dsl.format import formatted

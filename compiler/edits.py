@@ -8,14 +8,13 @@ A formula changes by terms: added, removed, with another coefficient, or changed
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
 from fractions import Fraction
 from typing import Any, Literal
 
 from rlspec.compiler.form import ORDER, PER_ENV, Form, Names, Path
 from rlspec.compiler.normal import SYMMETRIC, Node, sum_of, terms_of
 from rlspec.compiler.notation import formula_text, number_text, part_text, term_text
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 
 Op = Literal["set", "add", "remove", "rename", "formula"]
 Term = tuple[Node, Fraction]
@@ -218,19 +217,28 @@ def _common(order: list[str], other: list[str]) -> list[str]:
 
 def _formula_edits(a: Form, b: Form) -> list[Edit]:
     out = []
+    texts: dict[tuple[str, str], str] = {}  # many environments have the same formulas: each is said once
+    changes: dict[tuple[str, str], FormulaChange] = {}
+
+    def text(kind: str, whole: Node) -> str:
+        if (kind, whole.key) not in texts:
+            texts[kind, whole.key] = formula_text(kind, whole)
+        return texts[kind, whole.key]
+
     for path, old in a.formulas.items():
         new = b.formulas.get(path)
         if new is None:
             gone, implied = Form(formulas={path: old}), _follows(path, a, b)
-            out.append(Edit("remove", path, formula_text(path[0], old), None, removed=gone, implied=implied))
+            out.append(Edit("remove", path, text(path[0], old), None, removed=gone, implied=implied))
         elif new.key != old.key:
-            change = formula_change(old, new)
-            texts = formula_text(path[0], old), formula_text(path[0], new)
-            out.append(Edit("formula", path, *texts, change=change))
+            pair = old.key, new.key
+            if pair not in changes:
+                changes[pair] = formula_change(old, new)
+            out.append(Edit("formula", path, text(path[0], old), text(path[0], new), change=changes[pair]))
     for path, new in b.formulas.items():
         if path not in a.formulas:
             come, implied = Form(formulas={path: new}), _follows(path, a, b)
-            out.append(Edit("add", path, None, formula_text(path[0], new), added=come, implied=implied))
+            out.append(Edit("add", path, None, text(path[0], new), added=come, implied=implied))
     return sorted(out, key=lambda e: PER_ENV.index(e.path[0]))
 
 

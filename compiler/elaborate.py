@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import field, replace
 
 from rlspec.compiler import definitions, functions, units
 from rlspec.compiler.builder import Builder, Value
@@ -18,7 +17,7 @@ from rlspec.compiler.schedules import Timed, combined
 from rlspec.compiler.scope import Failed, Scope
 from rlspec.compiler.types import NUMERIC, Type, static_number
 from rlspec.dsl import tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 from rlspec.dsl.printer import text_of
 
@@ -64,7 +63,7 @@ class Elaborator:
             case tree.Number():
                 number = static_number(node)
                 assert number is not None
-                if node.unit and node.unit not in units.known():
+                if node.unit and not units.is_known(node.unit):
                     near = near_name(node.unit, units.known())
                     hint = f"did you mean `{near}`?" if near else "e.g. agent_turns, tokens, steps, tasks, s, %"
                     raise self.fail("RLC0305", f"unknown unit `{node.unit}`", node.span, hint)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import field
 from typing import Any
 
 from rlspec.compiler import static
@@ -23,7 +22,7 @@ from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Sy
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.compiler.uses import define
 from rlspec.dsl import tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 FORMULAS = ("signal", "let", "reward", "advantage")

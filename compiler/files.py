@@ -7,10 +7,10 @@ A source that does not stand in a folder (a revision of git, say) brings an `ope
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from rlspec.dsl import parser, tree
+from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 
 

@@ -5,16 +5,16 @@ A resolved spec stands alone, so what its formulas call must stand in it.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlspec.compiler.elaborate import dotted
 from rlspec.compiler.experiment import Experiment
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import dataclass, names_of, replace
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Flat:
     """`definitions` by their new names; `names` are the new names of those that other files brought."""
 
@@ -82,9 +82,9 @@ def _renamed(node: Any, names: Mapping[str, str]) -> Any:
         return node
     if isinstance(node, tuple):
         return tuple(_renamed(part, names) for part in node)
-    if not dataclasses.is_dataclass(node) or isinstance(node, type):
+    changes = {name: _renamed(getattr(node, name), names) for name in names_of(node)}
+    if not changes:
         return node
-    changes = {f.name: _renamed(getattr(node, f.name), names) for f in dataclasses.fields(node)}
     if isinstance(node, tree.Call) and (name := dotted(node.function)) in names:
         changes["function"] = tree.Name(names[name], node.function.span)  # type: ignore[index]
-    return dataclasses.replace(node, **changes)
+    return replace(node, **changes)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import field, replace
 from functools import cache
 from typing import Any, get_args, get_origin
 
@@ -23,7 +22,7 @@ from rlspec.compiler.components import struct_of
 from rlspec.compiler.normal import Node, Normaliser, renamed, shape, sum_of, terms_of
 from rlspec.compiler.plan import ComponentPlan, Plan, SourcePlan, canonical
 from rlspec.compiler.records import Record
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field, replace
 
 Path = tuple[str, ...]
 Names = Mapping[tuple[str, str], str]

@@ -5,7 +5,6 @@ They share the rules of `rlspec.compiler.lints`, which calls them for each envir
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Container, Iterator
 
 from rlspec.compiler.catalog.papers import LlmJudge
@@ -22,6 +21,7 @@ from rlspec.compiler.program import CROSSING, Step
 from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Quantity
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic
 
 STATE_MATCHES = ("verified", "db_hash")
@@ -153,9 +153,9 @@ def _failure_above_success(scored: Scored) -> Iterator[Diagnostic]:
 def _held(scored: Scored, signal: Formula, value: float) -> Range | None:
     """The reward's range where the signal has this value; None where it is not a reward per trajectory."""
     span = signal.expression.span
-    fixed = dataclasses.replace(signal, kind="let", expression=tree.Number(value, "", True, number_text(value), span))
+    fixed = replace(signal, kind="let", expression=tree.Number(value, "", True, number_text(value), span))
     formulas = [fixed if f is signal else f for f in scored.experiment.formulas]
-    experiment, source = dataclasses.replace(scored.experiment, formulas=formulas), scored.source
+    experiment, source = replace(scored.experiment, formulas=formulas), scored.source
     stage = experiment.of("stage")[source.stage] if source.stage else None
     again = EnvFormulas(experiment, experiment.of("env")[source.env], [], stage)
     reward = next(f for f in again.formulas if (f.kind, f.name) == ("reward", source.reward))

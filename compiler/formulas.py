@@ -7,8 +7,6 @@ what is not said for them is as it is for their environment.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
-
 from rlspec.compiler.builder import Value
 from rlspec.compiler.catalog.critic import Ppo
 from rlspec.compiler.catalog.stages import Grpo
@@ -17,7 +15,7 @@ from rlspec.compiler.experiment import Declared, Experiment, Formula
 from rlspec.compiler.failures import failures
 from rlspec.compiler.flatten import flattened
 from rlspec.compiler.levels import Level
-from rlspec.compiler.library import standard
+from rlspec.compiler.library import over_standard
 from rlspec.compiler.measures import Inputs
 from rlspec.compiler.plan import SignalPlan, TermPlan
 from rlspec.compiler.program import Program
@@ -26,7 +24,7 @@ from rlspec.compiler.static import Quantity
 from rlspec.compiler.types import NUMERIC
 from rlspec.compiler.units import RATIOS
 from rlspec.dsl import tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, Severity
 from rlspec.dsl.printer import text_of
 
@@ -84,6 +82,7 @@ class EnvFormulas(Inputs):
             if (f.on in (None, env.label) and f.name not in own) or (stage is not None and f.on == stage.label)
         ]  # fmt: skip
         self._pending: set[str] = set()
+        self._scope: Scope | None = None
         training = [s for d in experiment.of("stage").values() if isinstance(s := d.component, Grpo)]
         lengths = {s.steps for s in training}
         self.elaborator.horizon = max(1, lengths.pop() - 1) if len(lengths) == 1 else None
@@ -91,13 +90,17 @@ class EnvFormulas(Inputs):
     # --------------------------------------------------------------------------------------------------- scope
 
     def scope(self) -> Scope:
+        """What names mean in these formulas."""
+        if self._scope is not None:
+            return self._scope
         names = {f.name: (lambda f=f: self.named(f)) for f in self.formulas}
         for name, leaf in self.experiment.params.items():
             if isinstance(leaf.value, Quantity):
                 unit = "" if leaf.value.unit in RATIOS else leaf.value.unit
                 names.setdefault(name, replace(self.elaborator.constant(leaf.value.value), unit=unit))  # type: ignore[arg-type]
-        definitions = {**standard(), **self.experiment.definitions}
-        return Scope(names, definitions, self.measure, self.table)
+        definitions = over_standard(self.experiment.definitions)
+        self._scope = Scope(names, definitions, self.measure, self.table)
+        return self._scope
 
     def named(self, formula: Formula) -> Value:
         """The value of a declared formula, elaborated when it is first needed."""

@@ -13,7 +13,6 @@ variants; its claims and tests speak of the base only.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
 from rlspec.compiler.catalog import catalog
@@ -21,7 +20,7 @@ from rlspec.compiler.files import beside, identity, placed
 from rlspec.compiler.patches import Body, field_leaves, with_leaf
 from rlspec.compiler.uses import shifted
 from rlspec.dsl import parser, tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 
 
@@ -74,7 +73,7 @@ def lineage(file: tree.File, source: Source, take: Callable[[Source], int], repo
         try:
             if isinstance(base, tree.Text):
                 place, file, shift = _read(where, place, take, report)  # type: ignore[arg-type]
-                items, here = file.items, dataclasses.replace(file, items=shifted(file.items, shift))
+                items, here = file.items, replace(file, items=shifted(file.items, shift))
                 candidates = youngest(experiments_in(here))
                 if len(candidates) != 1:
                     count = "no experiment" if not candidates else f"{len(candidates)} experiments"
@@ -130,7 +129,7 @@ def _whole(
 ) -> tree.Item:
     """A component with what it inherits; without its `extends` after reporting."""
     head, base = item.head, item.head.extends
-    alone = dataclasses.replace(item, head=dataclasses.replace(head, extends=None))
+    alone = replace(item, head=replace(head, extends=None))
     if base is None:
         return item
     kind, trail = head.path[0].value, [*trail, label_of(item)]
@@ -159,9 +158,9 @@ def _whole(
     for path, leaf in field_leaves((), item):
         body, hit = with_leaf(body, path, leaf)
         if not hit:
-            body = (*body, dataclasses.replace(leaf, head=dataclasses.replace(leaf.head, path=path)))
-    kept = dataclasses.replace(head, extends=None, type=head.type or parent.head.type)
-    return dataclasses.replace(item, head=kept, body=body)
+            body = (*body, replace(leaf, head=replace(leaf.head, path=path)))
+    kept = replace(head, extends=None, type=head.type or parent.head.type)
+    return replace(item, head=kept, body=body)
 
 
 def _name(item: tree.Item) -> str:

@@ -1,35 +1,82 @@
-"""The standard library: definitions written in the language itself, under `specs/std`."""
+"""The standard library: definitions written in the language itself, under `specs/std`.
+
+A definition is parsed when it is first used: most specs use one or two of them, and all together would take as long as
+the spec itself. Its name is seen without that, since `def` stands at the beginning of a line.
+"""
 
 from __future__ import annotations
 
-from functools import cache
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 
 from rlspec import specs
 from rlspec.dsl import parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 
+_DEF = re.compile(r"^def ([A-Za-z_]\w*)", re.MULTILINE)
+
+
+class Definitions(Mapping[str, tree.Item]):
+    """Definitions by dotted name; `reads` gives each when it is asked for."""
+
+    def __init__(self, reads: Mapping[str, Callable[[], tree.Item]]) -> None:
+        self._reads = reads
+
+    def __getitem__(self, name: str) -> tree.Item:
+        return self._reads[name]()
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._reads
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._reads)
+
+    def __len__(self) -> int:
+        return len(self._reads)
+
+
+def renamed(whole: Mapping[str, tree.Item], names: Mapping[str, str]) -> dict[str, Callable[[], tree.Item]]:
+    """Some of `whole`, for `Definitions`: what each is called there, by what it is to be called."""
+    return {new: partial(whole.__getitem__, old) for new, old in names.items()}
+
 
 @cache
-def standard() -> dict[str, tree.Item]:
+def standard() -> Mapping[str, tree.Item]:
     """`std.name` -> definition, of every file in `specs/std`.
 
     Raises:
-        SpecError: a file of the library does not parse (a defect of the installation).
+        SpecError: a name is defined twice; or, when a definition is asked for, it does not parse. Both are defects of
+            the installation.
     """
-    found: dict[str, tree.Item] = {}
+    found: dict[str, Callable[[], tree.Item]] = {}
     for path in sorted((Path(specs.__path__[0]) / "std").glob("*.rlspec")):
         source = Source(str(path), path.read_text(encoding="utf-8"))
-        file, report = parser.parse(source)
-        if report:
-            raise SpecError(report)
-        for item in file.items:
-            if item.head.path[0].value == "def":
-                name = f"std.{item.head.labels[0].value}"
-                if name in found:
-                    raise SpecError([Diagnostic("RLC0105", f"`{name}` is defined twice", item.span, source=source)])
-                found[name] = item
-    return found
+        begun = list(_DEF.finditer(source.text))
+        for number, one in enumerate(begun):
+            name, span = f"std.{one[1]}", tree.Span(one.start(), one.end())
+            if name in found:
+                raise SpecError([Diagnostic("RLC0105", f"`{name}` is defined twice", span, source=source)])
+            stop = begun[number + 1].start() if number + 1 < len(begun) else len(source.text)
+            found[name] = cache(partial(_parsed, source, tree.Span(one.start(), stop)))
+    return Definitions(found)
+
+
+def _parsed(source: Source, span: tree.Span) -> tree.Item:
+    """The definition in a part of a file, with its place in the file."""
+    part = Source(source.path, " " * span.start + source.text[span.start : span.stop])
+    file, report = parser.parse(part)
+    if report:
+        raise SpecError(report)
+    (item,) = file.items
+    return item
+
+
+def over_standard(own: Mapping[str, tree.Item]) -> Mapping[str, tree.Item]:
+    """A spec's definitions, and those of the library."""
+    library = standard()
+    return Definitions({**renamed(library, {n: n for n in library}), **renamed(own, {n: n for n in own})})
 
 
 @cache

@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,7 @@ from rlspec.compiler.form import form_of
 from rlspec.compiler.library import standard
 from rlspec.compiler.plan import Plan
 from rlspec.dsl import parser
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 
 FORMAT = "rlspec.lock/1"

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import field
 
 from rlspec.compiler.fusion import BACKWARD
 from rlspec.compiler.levels import Level
 from rlspec.compiler.parts import Path
 from rlspec.compiler.pools import Pool
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 
 OFFSETS = {Level.GROUP: "group_offsets", Level.TRAJ: "turn_offsets", Level.TURN: "token_offsets"}
 COUNTS = {

@@ -6,7 +6,6 @@ A zscore is folds and some arithmetic, a lookup a chain of choices, a `reduce` o
 
 from __future__ import annotations
 
-from dataclasses import field
 from math import isfinite, nan, pi
 from typing import Any
 
@@ -14,7 +13,7 @@ from rlspec.compiler.evaluator import ELEMENT, unbound
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.pools import NEUTRAL, Pool, axis_level, check, pool, pool_of
 from rlspec.compiler.program import Program, Step
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 
 Path = tuple[int, ...]  # the pass of each loop from the outermost inwards; the body of `step` is ()
 

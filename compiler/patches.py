@@ -7,7 +7,6 @@ place, which keeps the wiring (`serves`, `on`, `on_failure`) that it does not wr
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Sequence
 
 from rlspec.compiler.catalog import catalog
@@ -17,6 +16,7 @@ from rlspec.compiler.components import struct_of
 from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.experiment import FORMULAS, WIRING
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 SETTINGS = ("title", "cites", "seed", "note", "credit")
@@ -74,13 +74,13 @@ def with_leaf(body: Body, path: tuple[tree.Name, ...], new: tree.Item | None) ->
             continue
         if item.body is not None and words == wanted[: len(words)]:
             inner, inside = with_leaf(item.body, path[len(words) :], new)
-            item, hit = dataclasses.replace(item, body=inner), hit or inside
+            item, hit = replace(item, body=inner), hit or inside
         out.append(item)
     return tuple(out), hit
 
 
 def _headed(item: tree.Item, path: tuple[tree.Name, ...]) -> tree.Item:
-    return dataclasses.replace(item, head=dataclasses.replace(item.head, path=path))
+    return replace(item, head=replace(item.head, path=path))
 
 
 def field_leaves(path: tuple[tree.Name, ...], item: tree.Item) -> Iterable[tuple[tuple[tree.Name, ...], tree.Item]]:
@@ -170,7 +170,7 @@ class Patcher:
         head, names = item.head, item.head.path[1:]
         if len(names) != 1 or names[0].value not in catalog() or head.type is None or item.body is None:
             raise self.fail("RLC0207", "write `add.stage coldstart : sft { ... }`", head.span)
-        plain = dataclasses.replace(item, head=dataclasses.replace(head, path=names))
+        plain = replace(item, head=replace(head, path=names))
         if not self._of(names[0].value, self._component_of(names[0], head.type.base)):
             self._add(plain)
 
@@ -210,8 +210,8 @@ class Patcher:
     def _note(self, item: tree.Item) -> None:
         if not isinstance(item.value, tree.Text):
             raise self.fail("RLC0201", "`note` is a text in quotes", item.span)
-        text = dataclasses.replace(item.value, value=f"{self.name}: {item.value.value}")
-        self._replace_setting("note", dataclasses.replace(item, value=text))
+        text = replace(item.value, value=f"{self.name}: {item.value.value}")
+        self._replace_setting("note", replace(item, value=text))
 
     def _replace_setting(self, kind: str, item: tree.Item) -> None:
         places = [n for n, i in enumerate(self.body) if i.head.path[0].value == kind]
@@ -332,8 +332,8 @@ class Patcher:
         if item.value is None:
             raise self.fail("RLC0207", "a formula takes an expression: `patch.reward.R = ...`", item.head.span)
         old = self.body[places[0]]
-        head = dataclasses.replace(old.head, type=item.head.type or old.head.type, span=item.head.span)
-        self.body[places[0]] = dataclasses.replace(item, head=head)
+        head = replace(old.head, type=item.head.type or old.head.type, span=item.head.span)
+        self.body[places[0]] = replace(item, head=head)
 
     def _declaration(self, item: tree.Item, place: int, rest: tuple[tree.Name, ...]) -> None:
         old = self.body[place]
@@ -351,8 +351,8 @@ class Patcher:
                     word = inner.head.path[0].value
                     if word in wires and word not in written:
                         kept.setdefault(word, inner)
-            head = dataclasses.replace(old.head, type=item.head.type, extends=None, span=item.head.span)
-            self.body[place] = dataclasses.replace(item, head=head, body=(*item.body, *kept.values()))
+            head = replace(old.head, type=item.head.type, extends=None, span=item.head.span)
+            self.body[place] = replace(item, head=head, body=(*item.body, *kept.values()))
             return
         if not rest and item.body is None:
             raise self.fail("RLC0207", "a declaration takes a block, or name a field of it", item.head.span)
@@ -364,7 +364,7 @@ class Patcher:
             body, hit = with_leaf(self.body[place].body or (), path, leaf)
             if not hit:
                 body = (*body, _headed(leaf, path))
-            self.body[place] = dataclasses.replace(self.body[place], body=body)
+            self.body[place] = replace(self.body[place], body=body)
 
     def _remove(self, item: tree.Item) -> None:
         listed = item.value.items if isinstance(item.value, tree.ListOf) else (item.value,)
@@ -398,4 +398,4 @@ class Patcher:
         if not hit:
             word = ".".join(n.value for n in names)
             raise self.fail("RLC0111", f"`{word}` is not written, so there is nothing to remove", rest[0].span)
-        self.body[places[0]] = dataclasses.replace(self.body[places[0]], body=body)
+        self.body[places[0]] = replace(self.body[places[0]], body=body)

@@ -7,7 +7,6 @@ plans of one digest train the same weights on the same kind of machine.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.program import LevelName, Program
 from rlspec.compiler.records import Field, Record, for_json, model_validator
+from rlspec.dsl.sha import sha256
 
 
 class _Part(Record):
@@ -208,7 +208,7 @@ class Plan(_Part):
             del body["graph"][word]
         body["policy"]["fields"].pop("shape", None)
         drop_unused(body)
-        return "p1:" + hashlib.sha256(canonical(body).encode()).hexdigest()
+        return "p1:" + sha256(canonical(body).encode()).hexdigest()
 
     @property
     def short(self) -> str:

@@ -16,7 +16,6 @@ a list, `"ref": "env"` a label of another declaration, `"fields"` a block. Compo
 
 from __future__ import annotations
 
-import hashlib
 import json
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -29,6 +28,7 @@ from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.dsl import parser, tree
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
+from rlspec.dsl.sha import sha256
 
 GROUP = "rlspec.plugins"
 FORMAT = "rlspec.plugin/1"
@@ -116,7 +116,7 @@ def load(name: str, source: Source, span: tree.Span) -> PluginSchema:
 
 def digest_of(document: dict[str, Any]) -> str:
     """`s1:` and SHA-256 of what a schema means: without its texts for readers and the version."""
-    return "s1:" + hashlib.sha256(json.dumps(_bare(document), sort_keys=True).encode()).hexdigest()
+    return "s1:" + sha256(json.dumps(_bare(document), sort_keys=True).encode()).hexdigest()
 
 
 def revive(document: dict[str, Any], origin: str) -> PluginSchema:

@@ -90,7 +90,7 @@ def _evaluated(annotation: Any, owner: type) -> Any:
     if not isinstance(annotation, str):
         return annotation
     module = sys.modules.get(owner.__module__)
-    return eval(annotation, dict(vars(module)) if module else {}, {owner.__name__: owner, **_scope(owner)})
+    return eval(annotation, vars(module) if module else {}, {owner.__name__: owner, **_scope(owner)})
 
 
 def _scope(owner: type) -> dict[str, Any]:

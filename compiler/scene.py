@@ -10,9 +10,7 @@ stages: `given.calibrate.weight { gold = 1.0  err = -0.1 }`, or a list in the or
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import field
 from itertools import accumulate, pairwise
 from typing import Any, TypeAlias
 
@@ -30,7 +28,7 @@ from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Quantity, Series, Static, Symbol
 from rlspec.compiler.types import NUMERIC, Type
 from rlspec.dsl import tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field, names_of, replace
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 Nested: TypeAlias = "float | list[Nested]"
@@ -376,21 +374,21 @@ def _flat(nested: Nested) -> Iterator[float]:
 
 def mapped(node: Any, change: Any) -> Any:
     """An expression with `change` applied to its direct parts."""
-    if isinstance(node, tree.SetOf) or not dataclasses.is_dataclass(node) or isinstance(node, tree.Name | type):
+    if isinstance(node, tree.SetOf | tree.Name) or not names_of(node):
         return node
     changes: dict[str, Any] = {}
-    for part in dataclasses.fields(node):
-        old = getattr(node, part.name)
+    for name in names_of(node):
+        old = getattr(node, name)
         if isinstance(old, tuple):
-            changes[part.name] = tuple(_changed(o, change) for o in old)
+            changes[name] = tuple(_changed(o, change) for o in old)
         else:
-            changes[part.name] = _changed(old, change)
-    return dataclasses.replace(node, **changes)
+            changes[name] = _changed(old, change)
+    return replace(node, **changes)
 
 
 def _changed(part: Any, change: Any) -> Any:
     if isinstance(part, tree.Argument):
         return mapped(part, change)
-    if dataclasses.is_dataclass(part) and not isinstance(part, tree.Span | type):
+    if names_of(part) and not isinstance(part, tree.Span):
         return change(part)
     return part

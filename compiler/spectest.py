@@ -13,7 +13,6 @@ Without `on`, the first environment that knows everything given is taken. `varia
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 
 from rlspec.compiler.binding import time_of
 from rlspec.compiler.builder import Value
@@ -26,7 +25,7 @@ from rlspec.compiler.ranges import Range
 from rlspec.compiler.scene import Given, Result, Scene
 from rlspec.compiler.types import NUMERIC
 from rlspec.dsl import parser, tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 from rlspec.dsl.printer import text_of
 

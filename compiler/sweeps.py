@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
 
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic
 from rlspec.dsl.printer import text_of
 

@@ -25,13 +25,21 @@ else (tool calls and replies of the user, steps of an orchestrator), so `30turns
 RATIOS = ("%", "pp")
 
 
+COMMON = frozenset({*COUNTED.values(), "turns", "calls", "steps", *RATIOS, *(u for f in FAMILIES.values() for u in f)})
+
+
+def is_known(unit: str) -> bool:
+    """Whether there is such a unit. Almost all that are written are among the common ones, and the catalog need not be
+    read for them."""
+    return unit in COMMON or unit in known()
+
+
 @cache
 def known() -> frozenset[str]:
     """Every unit that a field takes, or that measures a thing that some field counts."""
     from rlspec.compiler.catalog import catalog
 
-    found = {*COUNTED.values(), "turns", "calls", "steps", *RATIOS}
-    found |= {unit for family in FAMILIES.values() for unit in family}
+    found = set(COMMON)
     for components in catalog().values():
         for schema in components.values():
             found |= _fields(schema)

@@ -10,15 +10,13 @@ caller's. A file of definitions holds `def`s and `use`s; files that use each oth
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
-from dataclasses import field
 from typing import Any
 
 from rlspec.compiler.files import beside, identity
 from rlspec.compiler.plugins import PluginSchema, load
 from rlspec.dsl import parser, tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field, names_of, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 
 RESERVED = ("std", "env", "user", "policy")
@@ -144,10 +142,10 @@ def named(items: tuple[tree.Item, ...], plugins: dict[str, PluginSchema]) -> tup
             plugin = plugins.get(kind.base.target.value)
             if plugin is not None:
                 name = tree.Name(f"{plugin.name}.{kind.base.name.value}", kind.base.span)
-                head = dataclasses.replace(item.head, type=dataclasses.replace(kind, base=name))
-                item = dataclasses.replace(item, head=head)
+                head = replace(item.head, type=replace(kind, base=name))
+                item = replace(item, head=head)
         if item.body is not None:
-            item = dataclasses.replace(item, body=named(item.body, plugins))
+            item = replace(item, body=named(item.body, plugins))
         out.append(item)
     return tuple(out)
 
@@ -158,7 +156,6 @@ def shifted(node: Any, by: int) -> Any:
         return tree.Span(node.start + by, node.stop + by)
     if isinstance(node, tuple):
         return tuple(shifted(part, by) for part in node)
-    if dataclasses.is_dataclass(node) and not isinstance(node, type):
-        changes = {f.name: shifted(getattr(node, f.name), by) for f in dataclasses.fields(node)}
-        return dataclasses.replace(node, **changes)
+    if changes := {name: shifted(getattr(node, name), by) for name in names_of(node)}:
+        return replace(node, **changes)
     return node

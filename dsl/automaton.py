@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from typing import Any
 
+from rlspec.dsl.dataclass import names_of
 from rlspec.dsl.diagnostics import Diagnostic
 from rlspec.dsl.reductions import REDUCTIONS
 from rlspec.dsl.tables import END, Tables
@@ -172,5 +172,5 @@ def _is_deep(item: Item) -> bool:
         elif hasattr(node, "span"):
             if depth > MAX_DEPTH:
                 return True
-            todo += [(getattr(node, slot.name), depth + 1) for slot in fields(node) if slot.name != "span"]
+            todo += [(getattr(node, name), depth + 1) for name in names_of(node) if name != "span"]
     return False

@@ -1,21 +1,45 @@
 """`dataclass` of the standard library, made in a quarter of the time.
 
 The compiler has more than a hundred small classes. The standard decorator writes out and compiles up to seven methods
-for each of them, a millisecond a class, which every command waits for. Here only `__init__` is compiled; the other
-methods are shared, and `__dataclass_fields__` (for `fields`, `replace`, `asdict`) is made when somebody asks for it.
+for each of them, a millisecond a class, which every command waits for. Here only `__init__` is compiled, when it is
+first called; the other methods are shared, and `__dataclass_fields__` (for `fields`, `replace`, `asdict`) is made when
+somebody asks for it.
 
 It takes `frozen`, `slots` and `eq`; a class that needs more (inherited fields, say) gets the standard decorator.
+`field` and `replace` are those of the standard library too, without its import: `dataclasses` brings `inspect` with it,
+which brings the tools that take Python's own source apart.
 """
 
 from __future__ import annotations
 
-import dataclasses
+import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+_MISSING: Any = object()  # there is no default
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import field as field
+    from dataclasses import replace as replace
 else:
+
+    def field(**options: Any) -> Any:
+        """As `dataclasses.field`."""
+        return _Field(options)
+
+    def replace(value: Any, /, **changes: Any) -> Any:
+        """As `dataclasses.replace`."""
+        cls = value.__class__
+        given = cls.__dict__.get("_given_here")
+        if given is None:
+            import dataclasses
+
+            return dataclasses.replace(value, **changes)
+        for name in given:
+            if name not in changes:
+                changes[name] = getattr(value, name)
+        return cls(**changes)
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
         """As `dataclasses.dataclass`."""
@@ -23,8 +47,50 @@ else:
             return lambda decorated: dataclass(decorated, **options)
         own = _fields_of(cls) if options.keys() <= {"frozen", "slots", "eq"} else None
         if own is None:
+            import dataclasses
+
+            for name, default in list(vars(cls).items()):
+                if isinstance(default, _Field):
+                    setattr(cls, name, default.standard())
             return dataclasses.dataclass(cls, **options)
         return _made(cls, own, **options)
+
+
+def names_of(value: Any) -> tuple[str, ...]:
+    """The names of the fields of such a class's instance, those that it is made of; none for anything else."""
+    return type(value).__dict__.get("_given_here", ())
+
+
+class _Field:
+    """What `field` was told of a field."""
+
+    __slots__ = ("compare", "default", "factory", "init", "options", "repr")
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.default = options.get("default", _MISSING)
+        self.factory = options.get("default_factory", _MISSING)
+        self.init, self.repr, self.compare = (options.get(name, True) for name in ("init", "repr", "compare"))
+
+    def standard(self) -> Any:
+        """The field as the standard library has it."""
+        import dataclasses
+
+        return dataclasses.field(**self.options)
+
+
+def _told(default: Any) -> _Field:
+    """A field of what stands behind its name in the class, if anything."""
+    if isinstance(default, _Field):
+        return default
+    standard = sys.modules.get("dataclasses")  # whoever gives a field of the standard library has imported it
+    if standard is None or not isinstance(default, standard.Field):
+        return _Field({} if default is _MISSING else {"default": default})
+    told = {"init": default.init, "repr": default.repr, "compare": default.compare, "hash": default.hash}
+    for name in ("default", "default_factory"):
+        if getattr(default, name) is not standard.MISSING:
+            told[name] = getattr(default, name)
+    return _Field(told)
 
 
 class _Asked:
@@ -35,15 +101,18 @@ class _Asked:
         self.name, self.body, self.options = name, body, {"frozen": frozen, "eq": eq}
 
     def __get__(self, _: object, owner: type) -> Any:
-        shadow: Any = dataclasses.dataclass(**self.options)(type(owner.__name__, (), dict(self.body)))
+        import dataclasses
+
+        body = {name: part.standard() if isinstance(part, _Field) else part for name, part in self.body.items()}
+        shadow: Any = dataclasses.dataclass(**self.options)(type(owner.__name__, (), body))
         found = getattr(shadow, self.name)
         if self.name in vars(owner):  # else it is a subclass that asks
             type.__setattr__(owner, self.name, found)
         return found
 
 
-def _fields_of(cls: type) -> dict[str, Any] | None:
-    """The fields with their defaults; None for a class that needs the standard decorator."""
+def _fields_of(cls: type) -> dict[str, _Field] | None:
+    """The fields; None for a class that needs the standard decorator."""
     if cls.__bases__ != (object,) or "__slots__" in vars(cls):
         return None
     found = {}
@@ -51,30 +120,26 @@ def _fields_of(cls: type) -> dict[str, Any] | None:
         if not isinstance(annotation, str) or "InitVar" in annotation or "KW_ONLY" in annotation:
             return None
         if not annotation.startswith(("ClassVar", "typing.ClassVar")):
-            found[name] = cls.__dict__.get(name, dataclasses.MISSING)
+            found[name] = _told(cls.__dict__.get(name, _MISSING))
     return found
 
 
-def _made(cls: type, own: dict[str, Any], frozen: bool = False, slots: bool = False, eq: bool = True) -> type:
+def _made(cls: type, own: dict[str, _Field], frozen: bool = False, slots: bool = False, eq: bool = True) -> type:
     body = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
-    hidden = {"__annotations__": {n: body["__annotations__"][n] for n in own}, "__module__": cls.__module__}
-    hidden |= {name: default for name, default in own.items() if default is not dataclasses.MISSING}
-    for name, default in own.items():
-        plain = not isinstance(default, dataclasses.Field)
-        kept = default if plain else default.default
-        if slots or kept is dataclasses.MISSING:
+    hidden = {"__annotations__": {n: body["__annotations__"][n] for n in own}, "__module__": cls.__module__, **own}
+    for name, told in own.items():
+        if slots or told.default is _MISSING:
             body.pop(name, None)
         else:
-            body[name] = kept
+            body[name] = told.default
     names = tuple(own)
-    given = tuple(n for n, d in own.items() if not isinstance(d, dataclasses.Field) or d.init)
-    body["__match_args__"] = given
+    given = tuple(n for n, told in own.items() if told.init)
+    body["__match_args__"] = body["_given_here"] = given
     for asked in ("__dataclass_fields__", "__dataclass_params__"):
         body[asked] = _Asked(asked, hidden, frozen, eq)
-    shown = tuple(n for n, d in own.items() if not isinstance(d, dataclasses.Field) or d.repr)
-    body.setdefault("__repr__", _repr_of(shown))
+    body.setdefault("__repr__", _repr_of(tuple(n for n, told in own.items() if told.repr)))
     if eq:
-        values = _values_of(tuple(n for n, d in own.items() if not isinstance(d, dataclasses.Field) or d.compare))
+        values = _values_of(tuple(n for n, told in own.items() if told.compare))
         body.setdefault("__eq__", _eq_of(values))
         if body.get("__hash__") is None:
             body["__hash__"] = _hash_of(values) if frozen else None
@@ -92,30 +157,35 @@ def _made(cls: type, own: dict[str, Any], frozen: bool = False, slots: bool = Fa
         for name in own.keys() - body.keys():
             if name in vars(cls):
                 delattr(cls, name)
-    init = _init_of(made, own, frozen, slots)
-    type.__setattr__(made, "__init__", init)
+    type.__setattr__(made, "__init__", _first_init(made, own, frozen, slots))
     made.__qualname__ = cls.__qualname__
     return made
 
 
-def _init_of(made: type, own: dict[str, Any], frozen: bool, slots: bool) -> Any:
-    names: dict[str, Any] = {"_MISSING": dataclasses.MISSING, "_put": object.__setattr__}
+def _first_init(made: type, own: dict[str, _Field], frozen: bool, slots: bool) -> Any:
+    """An `__init__` that puts the real one in its place when the first instance is made: most runs need half of the
+    classes."""
+
+    def __init__(self: Any, *values: Any, **named: Any) -> None:
+        init = _init_of(made, own, frozen, slots)
+        type.__setattr__(made, "__init__", init)
+        init(self, *values, **named)
+
+    return __init__
+
+
+def _init_of(made: type, own: dict[str, _Field], frozen: bool, slots: bool) -> Any:
+    names: dict[str, Any] = {"_MISSING": _MISSING, "_put": object.__setattr__}
     parameters, lines = ["self"], []
-    for name, default in own.items():
-        init, factory, value = True, None, default
-        if isinstance(default, dataclasses.Field):
-            init, value = default.init, default.default
-            factory = default.default_factory if default.default_factory is not dataclasses.MISSING else None
-        if factory is not None:
-            names[f"_make_{name}"], value = factory, dataclasses.MISSING
-        if init:
-            optional = factory is not None or value is not dataclasses.MISSING
-            names[f"_default_{name}"] = value
+    for name, told in own.items():
+        made_by = told.factory is not _MISSING
+        names[f"_make_{name}"], names[f"_default_{name}"] = told.factory, told.default
+        if told.init:
+            optional = made_by or told.default is not _MISSING
             parameters.append(f"{name}=_default_{name}" if optional else name)
-            source = f"_make_{name}() if {name} is _MISSING else {name}" if factory is not None else name
-        elif factory is not None or value is not dataclasses.MISSING:
-            names[f"_default_{name}"] = value
-            source = f"_make_{name}()" if factory is not None else f"_default_{name}"
+            source = f"_make_{name}() if {name} is _MISSING else {name}" if made_by else name
+        elif made_by or told.default is not _MISSING:
+            source = f"_make_{name}()" if made_by else f"_default_{name}"
         else:
             continue  # `__post_init__` gives it
         if frozen and slots:  # the slot itself: quicker than object.__setattr__, which would look for it
@@ -184,8 +254,12 @@ def _restore_of(names: tuple[str, ...]) -> Any:
 
 
 def _refuse_set(self: Any, name: str, value: Any) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot assign to field {name!r}")
 
 
 def _refuse_delete(self: Any, name: str) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+    from dataclasses import FrozenInstanceError
+
+    raise FrozenInstanceError(f"cannot delete field {name!r}")

@@ -15,14 +15,12 @@ of a code that is not in it cannot be made, and `rlc explain CODE` prints its en
 from __future__ import annotations
 
 import bisect
-import difflib
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import field
 from typing import Any, Literal
 
 from rlspec.dsl.codes import CODES
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.tree import Span
 
 LONGEST_LINE = 240  # of longer lines an excerpt shows a part
@@ -95,6 +93,8 @@ class SpecError(Exception):
 
 def near_name(word: str, known: Iterable[str]) -> str | None:
     """The known name that `word` was probably meant to be, if one is close."""
+    import difflib  # only a misspelt name needs it
+
     found = difflib.get_close_matches(word, sorted(set(known)), n=1, cutoff=0.6)
     return found[0] if found else None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 
+from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Fix, Source
 from rlspec.dsl.slips import slip
 from rlspec.dsl.tree import Span

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import field
 
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.dsl.format import formatted, same_tree
 from rlspec.dsl.parser import parse

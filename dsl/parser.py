@@ -8,12 +8,12 @@ most one error a line is reported.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from rlspec.dsl import cascades, layout
+from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 from rlspec.dsl.recovery import Recovery
 from rlspec.dsl.tables import load

@@ -13,7 +13,6 @@ missing, damaged, somebody else's or cannot be written is as good as none.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -21,12 +20,12 @@ import stat
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
+from rlspec.dsl.sha import sha256
 
 GRAMMAR = Path(__file__).with_name("grammar.lark")
 STARTS = ("file", "lone_expression", "lone_type")
@@ -159,7 +158,7 @@ def load() -> Tables:
     if tables is None:
         tables = build()
         if place:
-            _write(place, tables)
+            write_kept(place, _body(tables))
     return tables
 
 
@@ -169,7 +168,7 @@ def ship() -> None:
 
 
 def _grammar_digest() -> bytes:
-    return hashlib.sha256(f"{FORMAT}\0".encode() + GRAMMAR.read_bytes()).hexdigest().encode()
+    return sha256(f"{FORMAT}\0".encode() + GRAMMAR.read_bytes()).hexdigest().encode()
 
 
 def _read_shipped() -> Tables | None:
@@ -224,7 +223,7 @@ def _key() -> str:
         _lark_version().encode(),
         repr((sys.version_info[:3], FORMAT, STARTS, CONTEXTUAL)).encode(),
     )
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:32]
+    return sha256(b"\0".join(parts)).hexdigest()[:32]
 
 
 def _lark_version() -> str:
@@ -239,6 +238,15 @@ def _lark_version() -> str:
 
 def _read(place: Path) -> Tables | None:
     """The tables of a cache file, or None when it is not a sound file of ours."""
+    body = read_kept(place)
+    try:
+        return None if body is None else _tables(body)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def read_kept(place: Path) -> bytes | None:
+    """What `write_kept` has put down, or None when it is not a sound file of ours."""
     try:
         for path in (place.parent, place):
             info = os.stat(path)
@@ -246,23 +254,20 @@ def _read(place: Path) -> Tables | None:
             if not ours or info.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 return None
         digest, _, body = place.read_bytes().partition(b"\n")
-        if hashlib.sha256(body).hexdigest().encode() != digest:
-            return None
-        return _tables(body)
-    except (OSError, ValueError, TypeError, KeyError):
+        return body if sha256(body).hexdigest().encode() == digest else None
+    except OSError:
         return None
 
 
-def _write(place: Path, tables: Tables) -> None:
-    """Put the tables down, all or nothing; a folder that cannot be written is left alone."""
-    body = _body(tables)
+def write_kept(place: Path, body: bytes) -> None:
+    """Put a file of the cache down, all or nothing; a folder that cannot be written is left alone."""
     draft = place.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         try:
             with os.fdopen(os.open(draft, flags, 0o600), "wb") as out:
-                out.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+                out.write(sha256(body).hexdigest().encode() + b"\n" + body)
             os.replace(draft, place)
         except OSError:
             draft.unlink(missing_ok=True)

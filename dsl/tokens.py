@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import field
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from rlspec.dsl import conflicts
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, Fix
 from rlspec.dsl.tables import END, Tables
 from rlspec.dsl.tree import Comment, Span
@@ -155,6 +154,7 @@ def scan(text: str, tables: Tables) -> Scan:
     return out
 
 
+@lru_cache(maxsize=1024)
 def number_parts(word: str) -> tuple[float, bool, str]:
     """Value, whether it was written as an integer, and unit of a NUMBER's text."""
     match = _NUMBER.match(word)

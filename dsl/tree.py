@@ -11,10 +11,9 @@ means is the compiler's business. Spans are half-open offsets into the source te
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import TypeAlias
 
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ checker itself breaks (a defect of ours) or takes too long, the syntax errors ar
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 
 from rlspec.compiler.check import check, check_whole
 from rlspec.compiler.experiment import Experiment
 from rlspec.dsl import tree
+from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Source
 from rlspec.dsl.parser import parse
 from rlspec.dsl.tables import load
@@ -20,7 +20,7 @@ from rlspec.editor.deadline import TooSlow, deadline
 from rlspec.editor.positions import Lines
 from rlspec.editor.symbols import Symbols, symbols_of
 
-LIMIT = 2.0  # seconds for one check
+LIMIT = 2.0  # seconds of a processor for one check
 
 
 class Document:

@@ -91,7 +91,7 @@ def _in_value(
     member = next((m for m in _members(value) if m.target is node), None)
     whole = member if member is not None and dotted(member) in standard() else node
     name = dotted(whole)
-    if name in standard():
+    if name is not None and name in standard():
         definition = standard()[name]
         return Hover(whole.span, _definition(name, definition))
     named = _name(document, offset, facts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from rlspec.compiler.catalog.machine import DEVICE_MEMORY
@@ -14,7 +13,7 @@ from rlspec.compiler.costs.workload import context_of
 from rlspec.compiler.experiment import Experiment
 from rlspec.compiler.plan import Plan, StagePlan
 from rlspec.dsl import tree
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, replace
 from rlspec.dsl.diagnostics import Diagnostic
 
 CODE = "RLC0529"

@@ -19,7 +19,7 @@ from rlspec.compiler.digests import Side
 from rlspec.compiler.elaborate import describe, dotted
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import EnvFormulas, sources_of
-from rlspec.compiler.library import remarks, standard
+from rlspec.compiler.library import over_standard, remarks
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.showing.constants import SOURCES, Constant, constants_of, is_number, leaves, source_of, with_unit
 from rlspec.compiler.showing.words import value_text
@@ -258,7 +258,7 @@ def _credit(experiment: Experiment) -> str:
 
 def _definitions(experiment: Experiment) -> Iterator[Definition]:
     """The definitions that formulas use, and those that these use, each once."""
-    known = {**standard(), **experiment.definitions}
+    known = over_standard(experiment.definitions)
     waiting: list[tuple[str, tree.Expression]] = [("", f.expression) for f in experiment.formulas]
     seen: set[str] = set()
     for prefix, expression in waiting:  # grows as definitions are opened

@@ -9,10 +9,12 @@ from types import ModuleType
 
 import pytest
 
+from rlspec import specs
 from rlspec.compiler.check import check
 from rlspec.compiler.library import standard
 from rlspec.compiler.spectest import evaluated
 from rlspec.dsl.diagnostics import Source, SpecError
+from rlspec.dsl.parser import parse, read
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENTS = {
@@ -258,3 +260,12 @@ def test_the_comparison_sees_a_wrong_kernel(bench: ModuleType) -> None:
     for wrong in (lambda r: r + 1e-7, lambda r: r * (1 + 1e-8)):
         found = bench.compare(definition, lambda b, wrong=wrong: {"result": wrong(honest(b)["result"])}, 20)
         assert not found.good
+
+
+def test_a_definition_that_is_read_alone_is_that_of_its_file() -> None:
+    found = {}
+    for path in sorted((Path(specs.__path__[0]) / "std").glob("*.rlspec")):
+        for item in parse(read(path))[0].items:
+            if item.head.path[0].value == "def":
+                found[f"std.{item.head.labels[0].value}"] = item
+    assert found == dict(standard())  # places included

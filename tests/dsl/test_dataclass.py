@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from rlspec.dsl.dataclass import dataclass
+from rlspec.dsl.dataclass import dataclass, names_of
+from rlspec.dsl.dataclass import field as own_field
+from rlspec.dsl.dataclass import replace as own_replace
 
 OPTIONS = [{"frozen": f, "slots": s, "eq": e} for f in (False, True) for s in (False, True) for e in (False, True)]
 
@@ -104,3 +106,41 @@ def test_what_it_does_not_know_is_the_standard_ones() -> None:
 
     assert Ordered(1) < Ordered(2)
     assert Inherits(1, 2).y == 2
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_own_fields_are_those_of_the_standard_library(options: dict[str, bool]) -> None:
+    def body(made: Any) -> type:
+        class Point:
+            x: int
+            marks: list[int] = made(default_factory=list, compare=False)
+            hidden: int = made(default=3, repr=False)
+
+        return Point
+
+    ours, theirs = dataclass(**options)(body(own_field)), dataclasses.dataclass(**options)(body(field))
+    for attempt in (
+        lambda c, r: repr(c(1)),
+        lambda c, r: (c(1) == c(1, [2]), c(1).hidden, c(1).marks is c(1).marks),
+        lambda c, r: repr(r(c(1, [5]), x=7)),
+        lambda c, r: r(c(1, [5]), hidden=8).hidden,
+        lambda c, r: [(f.name, f.init, f.repr, f.compare) for f in dataclasses.fields(c)],
+    ):
+        assert attempt(ours, own_replace) == attempt(theirs, dataclasses.replace)
+    with pytest.raises(TypeError):
+        own_replace(ours(1), unknown=1)
+    assert names_of(ours(1)) == ("x", "marks", "hidden")
+    assert names_of(theirs(1)) == names_of(ours) == names_of(3) == ()
+
+
+def test_a_field_of_ours_in_a_standard_class() -> None:
+    @dataclass(order=True)
+    class Ordered:
+        x: int = own_field(default=2)
+
+    @dataclass
+    class Inherits(Ordered):
+        y: list[int] = own_field(default_factory=list)
+
+    assert Ordered() == Ordered(2)
+    assert own_replace(Inherits(), x=5) == Inherits(5, [])

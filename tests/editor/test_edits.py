@@ -78,12 +78,23 @@ def test_a_defect_of_the_checker_leaves_the_syntax_errors(sample: str, monkeypat
     assert "KeyError" in document.trouble
 
 
+def worked(seconds: float) -> None:
+    before = time.process_time()
+    while time.process_time() < before + seconds:
+        pass
+
+
 def test_a_deadline_that_is_met_raises_nothing() -> None:
     with deadline(0.02):
         pass
-    time.sleep(0.04)
+    worked(0.04)
     with pytest.raises(TooSlow), deadline(0.02):
-        time.sleep(1)
+        worked(10)
+
+
+def test_a_deadline_counts_work_and_no_waiting() -> None:
+    with deadline(0.02):
+        time.sleep(0.1)
 
 
 @settings(max_examples=60, deadline=None)
