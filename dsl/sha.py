@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-try:
-    from _sha256 import sha256  # Python 3.11
-except ImportError:
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hashlib import sha256
+else:
     try:
-        from _sha2 import sha256  # type: ignore[no-redef]
+        from _sha256 import sha256  # Python 3.11
     except ImportError:
-        from hashlib import sha256  # type: ignore[assignment]
+        try:
+            from _sha2 import sha256
+        except ImportError:
+            from hashlib import sha256
 
 __all__ = ["sha256"]
