@@ -220,7 +220,8 @@ class _Repair:
         if index and (tokens[index - 1].kind in UNFINISHED or not closed_at(tokens, index, column)):
             return False
         self.missing += 1
-        self._report("RLC0006", "a block is not opened", token, "expected a head and `{` before this line")
+        if not index or tokens[index - 1].line not in self.unreadable:
+            self._report("RLC0006", "a block is not opened", token, "expected a head and `{` before this line")
         opening = token._replace(kind="LBRACE", text="{", stop=token.start)
         self.stack.append(_Open(opening, column, True, token.column, ghost=True))
         return True

@@ -149,6 +149,8 @@ experiment e {
         ([('title = "t"', "a = f(x"), ("[1, 2]", "[1, 2])")], [("RLC0013", 3), ("RLC0013", 10)]),
         # a lost head does not hide a mistake in the line after the next
         ([("experiment e {\n", ""), ("k3 }", "k3"), ("5steps", "")], [("RLC0006", 2), ("RLC0013", 5), ("RLC0005", 8)]),
+        # a text that is not closed takes the `{` of its line with it
+        ([("env desk : shop {", 'env "desk : shop {')], [("RLC0004", 4)]),
         # lines in the wrong order are one mistake
         ([('title = "t"', "      1 +\n  a =\n      b")], [("RLC0005", 3)]),
     ],
