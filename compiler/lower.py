@@ -7,7 +7,7 @@ from typing import Any
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
-from rlspec.compiler.catalog.stages import Evaluate, Grpo, Grpo, Optimised, Stage
+from rlspec.compiler.catalog.stages import Evaluate, Grpo, Optimised, Stage
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import Formulas
 from rlspec.compiler.plan import (

@@ -278,7 +278,11 @@ class _Completer:
             return [Suggestion(n.removeprefix("std."), "function", _signature(n, i)) for n, i in found]
         if target in catalog() and not self._declared(target, ""):
             labels = self._labels((target,))
-            read = ("env", "user", "policy", "stage") if self.cursor.head.kind in (*FORMULAS, "credit") else ("env", "user")
+            read = (
+                ("env", "user", "policy", "stage")
+                if self.cursor.head.kind in (*FORMULAS, "credit")
+                else ("env", "user")
+            )
             if target not in read:
                 return labels
         out: dict[str, str] = {}

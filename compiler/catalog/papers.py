@@ -59,7 +59,9 @@ class Bfcl(Component):
         Field(min_length=1, description="which of its four sets of 200 entries"),
     ] = ("base", "miss_func", "miss_param", "long_context")
     tasks: Annotated[int, Unit("tasks"), Field(ge=1, description="how many entries are trained on")] = 800
-    max_turns: Annotated[int, Unit("agent_turns"), Field(ge=1, description="messages of the agent before the cut")] = 100
+    max_turns: Annotated[int, Unit("agent_turns"), Field(ge=1, description="messages of the agent before the cut")] = (
+        100
+    )
     steps_per_turn: Annotated[
         int, Unit("agent_turns"), Field(ge=1, description="messages of the agent within one turn of the user")
     ] = 20
@@ -99,6 +101,6 @@ class LlmJudge(Component):
     at_most_one_major: Annotated[bool, Field(description="at most one -1 per trajectory")] = True
     timeout: Annotated[float, Unit("s"), Field(gt=0, description="seconds for one call")] = 120.0
     endpoint: Annotated[str, Field(description="base URL of the endpoint; empty: that of $OPENAI_BASE_URL")] = ""
-    key: Annotated[Secret | None, Field(description="`secret(\"NAME\")`; none: $OPENAI_API_KEY, if it is set")] = None
+    key: Annotated[Secret | None, Field(description='`secret("NAME")`; none: $OPENAI_API_KEY, if it is set')] = None
     temperature: Annotated[float, Field(ge=0, description="sampling temperature")] = 0.0
     at_once: Annotated[int, Field(ge=1, description="verdicts that one worker waits for at a time")] = 16

@@ -71,10 +71,10 @@ def world_of(plan: Plan, source: SourcePlan) -> World:
         return _plugged(component, plan)
     if isinstance(component, Shop):
         return shop.make_world(component)
-    if isinstance(component, TauBench):
-        return TauBenchWorld(component)
     if isinstance(component, VerifiedAnswers):
         return AnswerWorld(component)
+    if isinstance(component, TauBench):
+        return TauBenchWorld(component)
     if isinstance(component, Gym):
         return GymWorld(component, environments.read(environments_of(plan, component)))
     raise _refuse(component)
