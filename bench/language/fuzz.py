@@ -67,7 +67,7 @@ class Watch:
     def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.on or not event.startswith(WATCHED):
             return
-        if event in ("open", "os.scandir", "os.listdir") and str(arguments[0]).startswith(OWN):
+        if event in ("open", "os.scandir", "os.listdir") and os.path.realpath(str(arguments[0])).startswith(OWN):
             return
         self.on = False
         raise Reached(f"{event}: {str(arguments[0])[:80]!r}")
