@@ -9,6 +9,9 @@ The `openai` package speaks the protocol; when to try again is decided here, in 
 408, 409, 429 and 5xx are tried again after a random wait that grows (full jitter), `Retry-After` is obeyed where it
 fits into the deadline, an exhausted quota and every other 4xx are not tried again. The deadline is that of the whole
 request, all tries and waits included. A request that fails raises `InfraFailure`, never a made-up answer.
+
+All requests of an endpoint share one client (`line.py`), from whatever thread they come; it is closed with `close`, when
+nobody holds the endpoint any more, or at the end of the process.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import asyncio
 import json
 import os
 import random
+import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +30,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from rlspec.runtime.endpoints.line import Line
 from rlspec.runtime.worlds.protocol import InfraFailure
 
 Messages = Sequence[Mapping[str, Any]]
@@ -32,6 +38,7 @@ Shape = TypeVar("Shape", bound=BaseModel)
 T = TypeVar("T")
 
 RETRIED = (408, 409, 429)
+_MAKING = threading.Lock()
 FATAL = ("insufficient_quota", "billing_hard_limit_reached", "invalid_api_key")
 
 
@@ -56,7 +63,7 @@ class Spent:
     completion_tokens: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Endpoint:
     """See the module. `base_url` empty: $OPENAI_BASE_URL, or OpenAI's own. The key is read from `key_variable` when a
     request is made and kept nowhere; an endpoint that asks for none gets a placeholder. `at_once` requests run at a
@@ -68,6 +75,7 @@ class Endpoint:
     patience: Patience = field(default_factory=Patience)
     at_once: int = 8
     spent: Spent = field(default_factory=Spent)
+    _line: Line | None = field(default=None, init=False, repr=False, compare=False)
 
     # ------------------------------------------------------------------------------------------------------ asking
 
@@ -98,22 +106,22 @@ class Endpoint:
         return self._run([lambda client: self._fill(client, messages, shape, temperature, corrections)])[0]
 
     def _run(self, requests: Sequence[Callable[[Any], Awaitable[T]]]) -> list[T]:
-        async def together() -> list[T]:
-            import openai
+        return self._reached().run(requests)
 
-            key = os.environ.get(self.key_variable) or "none"
-            gate = asyncio.Semaphore(self.at_once)
-            async with openai.AsyncOpenAI(
-                api_key=key, base_url=self.base_url or None, max_retries=0, timeout=self.patience.within
-            ) as client:
+    def _reached(self) -> Line:
+        """The line, another one where $OPENAI_BASE_URL has come to name another place."""
+        place = self.base_url or os.environ.get("OPENAI_BASE_URL") or None
+        with _MAKING:
+            if self._line is None or self._line.base_url != place:
+                self.close()
+                self._line = Line(place, self.at_once)
+                weakref.finalize(self, self._line.close)
+            return self._line
 
-                async def one(request: Callable[[Any], Awaitable[T]]) -> T:
-                    async with gate:
-                        return await request(client)
-
-                return list(await asyncio.gather(*map(one, requests)))
-
-        return asyncio.run(together())
+    def close(self) -> None:
+        """Close its connections; another request opens new ones."""
+        if self._line is not None:
+            self._line.close()
 
     # ------------------------------------------------------------------------------------------------- one request
 
@@ -132,9 +140,10 @@ class Endpoint:
             if left <= 0:
                 break
             try:
-                found = await client.with_options(timeout=left).chat.completions.create(
-                    model=self.model, messages=list(messages), temperature=temperature, **options
-                )
+                found = await client.chat.completions.create(
+                    model=self.model, messages=list(messages), temperature=temperature, timeout=left,
+                    extra_headers={"Authorization": f"Bearer {os.environ.get(self.key_variable) or 'none'}"}, **options
+                )  # fmt: skip
                 message = self._read(found)
                 if message is not None:
                     return message
