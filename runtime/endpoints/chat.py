@@ -10,7 +10,7 @@ The `openai` package speaks the protocol; when to try again is decided here, in 
 fits into the deadline, an exhausted quota and every other 4xx are not tried again. The deadline is that of the whole
 request, all tries and waits included. A request that fails raises `InfraFailure`, never a made-up answer.
 
-All requests of an endpoint share one client (`line.py`), from whatever thread they come; it is closed with `close`, when
+All requests of an endpoint share one client (`line.py`), whatever thread asks; it is closed with `close`, when
 nobody holds the endpoint any more, or at the end of the process.
 """
 
