@@ -3,9 +3,14 @@ import at all, because it is what a shell's user waits for most often."""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from rlspec.cli.bundle import Bundle
 
 COMMANDS = {
     "check": ("rlspec.cli.check", "Say everything that is wrong with specs."),
@@ -33,9 +38,11 @@ COMMANDS = {
     "rescore": ("rlspec.cli.rescore", "Score logged conversations under one or two specs: what a difference does."),
     "graph": ("rlspec.cli.graph", "Draw a plan: who works with whom, stages, formulas; SVG, Mermaid, DOT."),
     "synth": ("rlspec.cli.synth", "Make environments of coding problems, measured and filtered."),
+    "serve": ("rlspec.cli.serve", "Serve an environment's tools over MCP, or write down its tasks."),
     "explain": ("rlspec.cli.explain", "Explain a diagnostic code."),
 }
 
+GARBAGE = 500_000  # objects: trees hold no circles, so commands that end soon need not look for them
 ABOUT = "rlspec: write, compare and run experiments that train tool-use agents."
 
 
@@ -47,16 +54,21 @@ def help_text() -> str:
     return f"Usage: rlc [OPTIONS] COMMAND [ARGS]...\n\n  {ABOUT}\n\nOptions:\n{options}\n\nCommands:\n{commands}"
 
 
-def main(keep_at: str | None = None) -> None:
+def main(keep_at: str | None = None, bundle: Bundle | None = None) -> None:
     """Entry point. What a user can cure ends with status 2 and no traceback; an interrupted run with 130. `keep_at` is
-    where the answer may be kept for the next time (`bin/rlc-start`)."""
+    where the answer may be kept for the next time, and `bundle` what modules are imported from (`bin/rlc-start`)."""
     if keep_at is None:
         sys.exit(_status())
     from rlspec.cli.kept import keep, observed
 
+    gc.set_threshold(GARBAGE)
     with observed(keep_at) as run:
         status = _status()
+    if bundle is not None and bundle.said_by is not None:
+        run.opened.add(os.fsencode(bundle.said_by))
     keep(run, status)
+    if bundle is not None:
+        bundle.refresh()
     with suppress(OSError, ValueError):  # nobody reads any more
         sys.stdout.flush()
         sys.stderr.flush()
