@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.catalog.policies import HuggingFace
 from rlspec.compiler.catalog.stages import Sft
-from rlspec.compiler.plan import canonical
+from rlspec.compiler.plan import Plan, canonical
 from rlspec.runtime.learning.learner import Optimisation
 from rlspec.runtime.learning.loss import merge, per_token
 from rlspec.runtime.learning.rows import Row
@@ -29,6 +29,7 @@ from rlspec.runtime.record import durable
 from rlspec.runtime.record.cache import cache_directory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import derived_seed
+from rlspec.runtime.worlds.registry import live_of
 
 if TYPE_CHECKING:
     from rlspec.runtime.run import Run
@@ -110,10 +111,10 @@ def cache_entry(run: Run) -> Path:
     import torch
 
     label, stage = _stage(run)
-    plan = run.plan.model_dump(mode="json", include={"policy", "envs", "users", "seed"})
     identity = {
-        "plan": plan,
-        "shares": [source.share for source in run.plan.drawn],
+        "policy": run.plan.policy.model_dump(mode="json"),
+        "seed": run.plan.seed,
+        "shown": shown_by(run.plan),
         "stage": [label, stage.model_dump(mode="json") if stage else None],
         "ranks": len(run.trainers),
         "threads": run.plan.graph.bundles[0].threads,
@@ -122,6 +123,20 @@ def cache_entry(run: Run) -> Path:
         "capability": torch.backends.cpu.get_cpu_capability(),
     }
     return cache_directory() / "coldstart" / hashlib.sha256(canonical(identity).encode()).hexdigest()[:32]
+
+
+def shown_by(plan: Plan) -> dict[str, Any]:
+    """What demonstrations, and the words of the embedded policy, depend on: the environments without what only their
+    verdict depends on, their shares, the live users with whom the demonstrators talk (whoever trains), what synthesised
+    environments are made from, what judges say during a rollout. Labels are names, and change nothing."""
+    drawn = []
+    for source in plan.drawn:
+        env = plan.labelled(source.env)
+        fields = {k: v for k, v in env.fields.items() if k not in env.component().VERDICT}
+        user = live_of(plan, source.user).model_dump(mode="json")
+        drawn.append({"env": env.name, "fields": fields, "share": source.share, "user": user})
+    said = [str(j.fields["objection"]) for j in plan.judges if j.fields.get("when") == "during_rollout"]
+    return {"drawn": drawn, "made": [s.fields for s in plan.stages if s.name == "codegym"], "objections": said}
 
 
 class GraphPupil:

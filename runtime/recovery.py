@@ -16,7 +16,7 @@ import numpy as np
 from rlspec.compiler.catalog.resampling import Resample
 from rlspec.runtime.record.ledger import Kind
 from rlspec.runtime.record.trajectory import Trajectory
-from rlspec.runtime.worlds.protocol import InfraFailure, Message, Session, Task, Users, UserSession
+from rlspec.runtime.worlds.protocol import Hearing, InfraFailure, Message, Session, Task, Users, UserSession
 
 Streams = Callable[[str], np.random.Generator]
 """The user's random numbers of a conversation, by its key."""
@@ -97,6 +97,8 @@ def play(
         if message.call is not None:
             _same(session.step(message.call).text, start.dialogue, place + 1)
         elif message.malformed is None and user is not None:
+            if isinstance(session, Hearing):
+                session.hear(message.text)
             _same(user.reply(message.text).text, start.dialogue, place + 1)
     _go_on(numbers, streams(key))
     return user

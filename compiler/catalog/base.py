@@ -61,6 +61,8 @@ class Component(Struct):
     RESULTS: ClassVar[dict[str, str]] = {}
     # Fields that it takes over, where it stands in for another component that has them written.
     KEEPS: ClassVar[tuple[str, ...]] = ()
+    # Fields of an environment that decide what counts as solved and change nothing of what is said or shown.
+    VERDICT: ClassVar[tuple[str, ...]] = ()
     RUNS: ClassVar[bool] = True
     FACTORY: ClassVar[str | None] = None
 

@@ -24,11 +24,13 @@ OBJECTION = "that was a mistake , look again"
 
 class Shop(Component):
     """The service desk of an online shop, over a SQLite database. Success is the hash of the final database, or that
-    the right writes were made (`verifier`); both are measured."""
+    the right writes were made (`verifier`); both are measured. `repeats` counts calls that an earlier one was, to the
+    letter; `asked_first` says that the agent asked for a yes before it wrote anything."""
 
     KIND: ClassVar[str] = "env"
     NAME: ClassVar[str] = "shop"
     KEEPS: ClassVar[tuple[str, ...]] = ("verifier",)
+    VERDICT: ClassVar[tuple[str, ...]] = ("verifier",)
     MEASURES: ClassVar[dict[str, str]] = {
         "verified": "int@traj in {0, 1}",
         "db_hash": "text@traj",
@@ -39,6 +41,8 @@ class Shop(Component):
         "writes": "int@traj",
         "errors": "int@traj",
         "right_writes": "int@traj in {0, 1}",
+        "repeats": "int@traj",
+        "asked_first": "int@traj in {0, 1}",
     }
 
     max_turns: Annotated[

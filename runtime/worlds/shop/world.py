@@ -15,6 +15,7 @@ from rlspec.compiler.catalog.shop import Shop
 from rlspec.runtime.worlds.protocol import Call, InfraFailure, Observation, Task
 from rlspec.runtime.worlds.shop import database
 from rlspec.runtime.worlds.shop.customers import Rows
+from rlspec.runtime.worlds.shop.hearing import hear
 from rlspec.runtime.worlds.shop.tasks import generate
 from rlspec.runtime.worlds.shop.tools import TOOLS, Desk, ToolError
 
@@ -23,7 +24,7 @@ IMAGES_KEPT = 256
 
 
 def written(call: Call) -> str:
-    """A write with its arguments, as something to compare."""
+    """A call with its arguments, as something to compare."""
     return json.dumps([call.name, call.arguments], sort_keys=True)
 
 
@@ -52,11 +53,15 @@ class ShopSession:
         except sqlite3.Error as error:
             raise InfraFailure("env", f"sqlite: {error}") from error
         self._reference_hash = reference_hash
-        self._counts = dict(counts or {"reads": 0, "writes": 0, "errors": 0})
+        self._counts = dict(counts or dict.fromkeys(("reads", "writes", "errors", "repeats", "asked_first"), 0))
         self._writes = writes or Writes()
+        self._called: set[str] = set()
 
     def step(self, call: Call) -> Observation:
         """Run a call. The agent's mistakes are observations of status "error"; they leave the state as it was."""
+        told = written(call)
+        self._counts["repeats"] += told in self._called
+        self._called.add(told)
         try:
             tool = TOOLS.get(call.name)
             if tool is None:
@@ -72,8 +77,16 @@ class ShopSession:
             raise InfraFailure("env", f"sqlite: {error}") from error
         self._counts["writes" if tool.writes else "reads"] += 1
         if tool.writes:
-            self._writes.made.append(written(call))
+            self._writes.made.append(told)
         return Observation(text, "ok", wrote=tool.writes)
+
+    def hear(self, agent_text: str) -> None:
+        """Take notice of what the agent says to its user: whether it asks for a yes before it writes."""
+        if hear(agent_text).act == "confirm" and not self._counts["writes"]:
+            self._counts["asked_first"] = 1
+
+    def cut(self) -> None:
+        """A talk that was cut off is judged by the state that it left, as any other."""
 
     def fork(self) -> ShopSession:
         """A session with the same content, user and counts, which shares nothing with this one."""
@@ -82,7 +95,9 @@ class ShopSession:
         except sqlite3.Error as error:
             raise InfraFailure("env", f"sqlite: {error}") from error
         writes = Writes(list(self._writes.made), self._writes.gold, self._writes.decide)
-        return ShopSession(image, self._reference_hash, self._desk.user, self._counts, writes)
+        twin = ShopSession(image, self._reference_hash, self._desk.user, self._counts, writes)
+        twin._called = set(self._called)
+        return twin
 
     def content_hash(self) -> str:
         """The hash of the content as it is now."""

@@ -261,3 +261,20 @@ def test_the_gold_calls_solve_a_task_whoever_verifies(verifier):
         for call in task.gold:
             session.step(call)
         assert session.measure()["verified"] == session.measure()["right_writes"] == 1
+
+
+def test_a_session_counts_what_is_said_and_called_again():
+    session = desk()
+    assert session.measure()["repeats"] == session.measure()["asked_first"] == 0
+    for _ in range(2):
+        session.step(Call("get_order", {"order_id": "W10"}))
+    session.step(Call("get_order", {"order_id": "W11"}))
+    asked = session.fork()
+    asked.hear("which city ?")
+    assert asked.measure()["asked_first"] == 0
+    asked.hear("W10 to rome , ok ?")
+    late = session
+    assert late.step(Call("change_address", {"order_id": "W10", "city": "rome"})).wrote
+    late.hear("W10 to rome , ok ?")
+    asked.step(Call("get_order", {"order_id": "W11"}))
+    assert [(s.measure()["asked_first"], s.measure()["repeats"]) for s in (asked, late)] == [(1, 2), (0, 1)]
