@@ -47,6 +47,7 @@ PARTS = {
     "center_aligned": ("add", "smaller", "larger", "inf", "np"),
     "rank": ("np", "nan"),
     "rank_aligned": ("rank", "np", "nan"),
+    "forward": ("np",),
     "top": ("np", "nan", "ceil"),
 }
 TAKEN = {
@@ -388,6 +389,8 @@ class _Writer:
         """The whole module."""
         lines = [*flat(nest(self.bodies)), *self.copies] or ["return"]
         lines = [*self.scratch, *lines]
+        if any(" in forward(" in line for line in lines):
+            self.need("forward")
         counts = [
             f"{level.label}s = {count}"
             for level, count in COUNTS.items()

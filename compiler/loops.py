@@ -58,7 +58,11 @@ class Loop:
             over = f"{stop} - 1, {first} - 1, -1" if first != "0" else f"{stop} - 1, -1, -1"
         else:
             over = f"{first}, {stop}" if first != "0" else stop
-        return [f"for {self.member.label} in range({over}):", *("    " + line for line in flat(self.items))]
+        lines = flat(self.items)
+        member = self.member.label
+        apart = re.compile(rf"(?<!\[)\b{member}\b|\b{member}\b(?!\])")  # other than `x[member]`
+        only_index = self.direction != BACKWARD and first != "0" and not any(apart.search(line) for line in lines)
+        return [f"for {member} in {'forward' if only_index else 'range'}({over}):", *("    " + line for line in lines)]
 
 
 def flat(items: list[str | Loop]) -> list[str]:

@@ -86,7 +86,7 @@ class Parts:
         if kind == "fold" and op in ("any", "all", "count"):
             return True
         empty = attrs.get("empty")
-        found = kind == "fold" and op in ("sum", "min", "max", "first", "last") and self.nodes[args[0]].whole
+        found = kind == "fold" and op in ("sum", "min", "max", "first", "last", "some") and self.nodes[args[0]].whole
         return found and (empty is None or (isfinite(empty) and empty == int(empty)))
 
     def elem(self, op: str, *args: int, level: Level | None = None, label: str = "x", **attrs: Any) -> int:
@@ -178,7 +178,8 @@ class Parts:
         **attrs: Any,
     ) -> int:
         """A fold of x over a pool. Arguments: x, then the condition if there is one, else the number of
-        members if the result needs it. `empty` None: nothing is to be done about an empty pool."""
+        members if the result needs it. `empty` None: nothing is to be done about an empty pool. Beyond the language's
+        reducers there are `std`, a root of a sum of squares, and `some`, a member, whichever costs least."""
         counted = fn in ("mean", "std") or (empty is not None and fn not in ("first", "last"))
         rest = where or ((self.span(pool),) if counted else ())
         return self.add(
@@ -203,8 +204,6 @@ class Parts:
             rule = {k: attrs[k] for k in ("fn", "ddof", "epsilon", "align", "missing") if k in attrs}
             return self.add(kind, fn, (source,), pool.member, label, pool, raw=raw, zero=zero_variance, **rule)
         stem = self.nodes[x].label
-        low = self.fold("min", x, pool, f"{stem}_low")
-        high = self.fold("max", x, pool, f"{stem}_high")
         if fn == "zscore" and pool.scope <= Level.STEP:
             result, scale = self._whole_step(x, pool, stem, int(attrs["ddof"]))
         else:
@@ -222,8 +221,20 @@ class Parts:
         if raw or zero_variance:
             alone = self.elem("eq", self.span(pool), self.const(1.0), label=f"{stem}_alone")
             flat = self.elem("select", alone, x if raw else self.const(0.0), flat, label=f"{stem}_flat")
-        dead = self.elem("eq", low, high, label=f"{stem}_dead")
+        dead = self._dead(x, pool, stem, again=fn == "zscore")
         return self.elem("select", dead, flat, result, level=pool.member, label=label)
+
+    def _dead(self, x: int, pool: Pool, stem: str, again: bool) -> int:
+        """Whether all members of a pool are equal, exactly; one that is not a number equals nothing. Where the pool is
+        passed over `again` in any case, that pass counts the members that differ from a certain one, which is several
+        times as fast as to ask for the smallest and the largest."""
+        if not again:
+            low, high = self.fold("min", x, pool, f"{stem}_low"), self.fold("max", x, pool, f"{stem}_high")
+            return self.elem("eq", low, high, label=f"{stem}_dead")
+        some = self.fold("some", x, pool, f"{stem}_some")
+        differs = self.elem("ne", x, some, level=pool.member, label=f"{stem}_differs")
+        others = self.fold("count", differs, pool, f"{stem}_others")
+        return self.elem("eq", others, self.const(0.0), label=f"{stem}_dead")
 
     def _whole_step(self, x: int, pool: Pool, stem: str, ddof: int) -> tuple[int, int]:
         """Deviation and standard deviation over a whole step, whose many members are summed fastest in any order; what

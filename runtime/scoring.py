@@ -66,8 +66,7 @@ class Kernel:
         Raises:
             ValueError: a signal is missing, or has another length than its level has members.
         """
-        sizes = batch.sizes
-        signals = []
+        sizes, signals = batch.sizes, []
         for name, level in self.inputs:
             if name not in batch.signals:
                 raise ValueError(f"the batch brings no signal {name!r}")
@@ -76,8 +75,7 @@ class Kernel:
                 raise ValueError(f"signal {name!r} has shape {signal.shape} for {sizes[level]} members")
             signals.append(signal)
         results = {name: np.empty(sizes[level]) for name, level in self.outputs}
-        offsets = (batch.group_offsets, batch.turn_offsets, batch.token_offsets)
-        self._run(*[np.ascontiguousarray(o, dtype=np.int64) for o in offsets], *signals, *results.values())
+        self._run(batch.group_offsets, batch.turn_offsets, batch.token_offsets, *signals, *results.values())
         return results
 
 

@@ -32,8 +32,12 @@ class RaggedBatch:
     turn_offsets: Offsets
     token_offsets: Offsets
     signals: dict[str, Signal] = field(default_factory=dict)
+    sizes: tuple[int, ...] = field(init=False, compare=False)
+    """Number of members at every level, from CONST (1) and STEP (1) to TOKEN."""
 
     def __post_init__(self) -> None:
+        for name in ("group_offsets", "turn_offsets", "token_offsets"):  # once, and not in every kernel's call
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.int64))
         for name, offsets, parents in (
             ("group_offsets", self.group_offsets, None),
             ("turn_offsets", self.turn_offsets, self.group_offsets[-1]),
@@ -43,12 +47,9 @@ class RaggedBatch:
                 raise ValueError(f"{name} must start at 0 and never fall")
             if parents is not None and len(offsets) != parents + 1:
                 raise ValueError(f"{name} has {len(offsets) - 1} members for {parents} parents' members")
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        """Number of members at every level, from CONST (1) and STEP (1) to TOKEN."""
-        turns, tokens = self.turn_offsets, self.token_offsets
-        return 1, 1, len(self.group_offsets) - 1, len(turns) - 1, len(tokens) - 1, int(tokens[-1])
+        groups, turns, tokens = self.group_offsets, self.turn_offsets, self.token_offsets
+        sizes = (1, 1, len(groups) - 1, len(turns) - 1, len(tokens) - 1, int(tokens[-1]))
+        object.__setattr__(self, "sizes", sizes)
 
     def size(self, level: Level) -> int:
         """Number of members at a level (1 for CONST and STEP)."""

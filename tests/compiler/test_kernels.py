@@ -314,9 +314,9 @@ def test_group_norm_has_the_known_values(successes, won, lost):
 def test_the_text_names_signals_and_results_and_states_the_formula():
     text = source(program(advantage=normalise("zscore", OUTCOME, "traj")))
     assert '"""advantage = zscore(outcome over traj, ddof = 1, epsilon = 1e-06)"""' in text
-    assert "for traj in range(group_offsets[group], group_offsets[group + 1]):" in text
+    assert "for traj in forward(group_offsets[group], group_offsets[group + 1]):" in text
     assert "advantage[traj] = 0.0 if outcome_dead else (outcome[traj] - outcome_mean) / outcome_scale" in text
-    assert "np." not in text
+    assert "np.empty" not in text
 
 
 def test_what_can_stay_a_scalar_is_not_stored():
