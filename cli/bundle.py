@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "rlspec bundle 1"
 MOST = 1 << 24  # bytes of a bundle
+TEXTS = "(texts)"  # the part that is no module
 
 
 class Loader(external.SourceFileLoader):
@@ -80,18 +81,30 @@ class Bundle:
         spec.submodule_search_locations = [folder] if folder else []
         return spec
 
-    # ---------------------------------------------------------------------------------------------------- writing
+    # ------------------------------------------------------------------------------- from one run to the next
+
+    def recall(self) -> None:
+        """Hand over what earlier runs have compiled from texts (`rlspec.dsl.compiled`)."""
+        from rlspec.dsl import compiled
+
+        _, _, _, _, begin, length, check = self.index.get(TEXTS, ("", "", 0, 0, 0, 0, 0))
+        data = self.payload[begin : begin + length]
+        if length and crc32(data) == check:
+            compiled.KEPT.update(marshal.loads(data))
 
     def refresh(self) -> None:
-        """Write the bundle again, if modules were imported that it does not have. Whoever cannot write byte code
-        cannot write it either; that is no error."""
+        """Write the bundle again, if modules were imported or texts compiled that it does not have. Whoever cannot
+        write byte code cannot write it either; that is no error."""
+        from rlspec.dsl import compiled
+
         modules = {name: module for name, module in list(sys.modules.items()) if _is_ours(name, module)}
-        if sys.dont_write_bytecode or all(isinstance(m.__loader__, Loader) for m in modules.values()):
+        known = not compiled.MADE and all(isinstance(m.__loader__, Loader) for m in modules.values())
+        if known or sys.dont_write_bytecode:
             return
         parts: list[bytes] = []
         index: dict[str, Kept] = {}
         begin = 0
-        for name in sorted(self.index.keys() | modules.keys()):
+        for name in sorted((self.index.keys() | modules.keys()) - {TEXTS}):
             source, cached = self.index[name][:2] if name in self.index else _files(modules[name])
             found = _byte_code(source, cached)
             if found is not None:
@@ -99,6 +112,9 @@ class Bundle:
                 index[name] = source, cached, modified, size, begin, len(code), crc32(code)
                 parts.append(code)
                 begin += len(code)
+        texts = marshal.dumps({**compiled.KEPT, **compiled.MADE})
+        index[TEXTS] = "", "", 0, 0, begin, len(texts), crc32(texts)
+        parts.append(texts)
         head = marshal.dumps(index)
         about = f"{_about()} {len(head)} {crc32(head)}\n".encode()
         draft = f"{self.place}.{os.getpid()}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rlspec.cli.options import Patch
     from rlspec.dsl.diagnostics import Diagnostic, Source
 
@@ -20,7 +21,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def run(
-    files: Sequence[Path],
+    files: Sequence[str | Path],
     composed: Composed = ((), None, ()),
     form: str = "text",
     fix: bool = False,
@@ -46,7 +47,7 @@ def run(
     return 2 if any(d.severity == "error" for _, diagnostics in found for d in diagnostics) else 0
 
 
-def _checked(path: Path, source: Source | None, composed: Composed) -> tuple[Source, list[Diagnostic]]:
+def _checked(path: str | Path, source: Source | None, composed: Composed) -> tuple[Source, list[Diagnostic]]:
     """Check a file, or a text that may become it.
 
     Raises:
@@ -88,7 +89,7 @@ def _unlocked(source: Source) -> list[Diagnostic]:
 # ------------------------------------------------------------------------------------------------------- printing
 
 
-def _print(path: Path, source: Source | None, diagnostics: list[Diagnostic], fixed: int) -> None:
+def _print(path: str | Path, source: Source | None, diagnostics: list[Diagnostic], fixed: int) -> None:
     from rlspec.dsl.diagnostics import render
 
     for diagnostic in diagnostics[:MOST]:
@@ -127,8 +128,10 @@ def _export(form: str, found: list[Found]) -> None:
 # --------------------------------------------------------------------------------------------------------- fixing
 
 
-def _fixed(path: Path, composed: Composed) -> int:
+def _fixed(path: str | Path, composed: Composed) -> int:
     """Apply safe fixes to the file; how many. Nothing is written when there is none, or when one does not cure."""
+    from pathlib import Path
+
     from rlspec.dsl.diagnostics import Source, SpecError
     from rlspec.dsl.fixes import applied, cured
 
@@ -147,7 +150,7 @@ def _fixed(path: Path, composed: Composed) -> int:
             break
         source, diagnostics, made = candidate, remaining, made + count
     if made:
-        _replace(path, before, source.text)
+        _replace(Path(path), before, source.text)
     return made
 
 

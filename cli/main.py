@@ -10,6 +10,8 @@ from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rlspec.cli.bundle import Bundle
 
 COMMANDS = {
@@ -62,6 +64,8 @@ def main(keep_at: str | None = None, bundle: Bundle | None = None) -> None:
     from rlspec.cli.kept import keep, observed
 
     gc.set_threshold(GARBAGE)
+    if bundle is not None:
+        bundle.recall()
     with observed(keep_at) as run:
         status = _status()
     if bundle is not None and bundle.said_by is not None:
@@ -111,11 +115,19 @@ def _is_plain_check() -> bool:
 
 
 def _checked(files: list[str]) -> int:
-    from pathlib import Path
-
     from rlspec.cli.checking import run
 
-    return run([Path(name) for name in files])
+    return run([_path(name) for name in files])
+
+
+def _path(name: str) -> str | Path:
+    """A path as `pathlib` would print it, whose import takes as long as to parse a spec."""
+    plain = name and not any(strange in f"/{name}/" for strange in ("//", "/./"))
+    if plain and os.sep == "/":
+        return name
+    from pathlib import Path
+
+    return Path(name)
 
 
 def _is_there(package: str) -> bool:

@@ -14,14 +14,13 @@ assertion says as many digits as it has: the other side is rounded to them befor
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from rlspec.compiler.elaborate import Failed, dotted
 from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.static import Origin
-from rlspec.dsl import tree
+from rlspec.dsl import compiled, tree
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 from rlspec.dsl.printer import text_of
@@ -37,7 +36,7 @@ COMPARE: dict[str, Callable[[Fraction, Fraction], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-DIGITS = re.compile(r"[0-9_]+(?:\.([0-9_]+))?(?:[eE]([+-]?[0-9]+))?")
+DIGITS = compiled.pattern(r"[0-9_]+(?:\.([0-9_]+))?(?:[eE]([+-]?[0-9]+))?")
 POINTS = {"%", "pp"}
 MOST_BITS = 4096
 MOST_DECIMALS = 400

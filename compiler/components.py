@@ -5,7 +5,6 @@ Every leaf remembers its origin, and everything wrong in a block is reported at 
 
 from __future__ import annotations
 
-import re
 import types
 import typing
 from collections.abc import Mapping
@@ -17,12 +16,12 @@ from rlspec.compiler.elaborate import Failed
 from rlspec.compiler.records import FieldInfo, ValidationError
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Static, Symbol
 from rlspec.compiler.units import scale_between
-from rlspec.dsl import tree
+from rlspec.dsl import compiled, tree
 from rlspec.dsl.codes import CODES
 from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
-SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+SECRET_NAME = compiled.pattern(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(slots=True)

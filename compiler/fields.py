@@ -88,8 +88,8 @@ class FieldInfo:
         self.annotation = annotation
         if isinstance(default, Facts):
             self._take(default)
-        elif default is not Undefined:
-            self.default = default
+        elif default is not Undefined:  # what the class says counts
+            self.default, self.default_factory = default, None
 
     def _take(self, fact: Any) -> None:
         self.metadata.append(fact)

@@ -7,11 +7,14 @@ A source that does not stand in a folder (a revision of git, say) brings an `ope
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlspec.dsl import parser, tree
 from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def beside(source: Source, name: str, span: tree.Span) -> Source:
@@ -27,7 +30,7 @@ def beside(source: Source, name: str, span: tree.Span) -> Source:
             return source.opener(name)
         except SpecError as error:
             raise _at(source, span, f"cannot read `{name}`", error.diagnostics[0].message) from error
-    path = Path(source.path).parent / name
+    path = _path(source, name)
     if not path.is_file():
         raise _at(source, span, f"there is no file `{name}` beside this one", _near(path, name))
     return parser.read(os.path.normpath(path))
@@ -37,13 +40,19 @@ def text_beside(source: Source, name: str, span: tree.Span) -> str:
     """The text of a file that is no spec, as `beside`."""
     if source.opener is not None:
         return beside(source, name, span).text
-    path = Path(source.path).parent / name
+    path = _path(source, name)
     if not path.is_file():
         raise _at(source, span, f"there is no file `{name}` beside this one", _near(path, name))
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise _at(source, span, f"cannot read `{name}`: {error}", "") from error
+
+
+def _path(source: Source, name: str) -> Path:
+    from pathlib import Path  # most specs name no files
+
+    return Path(source.path).parent / name
 
 
 def _at(source: Source, span: tree.Span, message: str, label: str) -> SpecError:

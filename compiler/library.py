@@ -6,16 +6,16 @@ the spec itself. Its name is seen without that, since `def` stands at the beginn
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from pathlib import Path
 
 from rlspec import specs
-from rlspec.dsl import parser, tree
+from rlspec.dsl import compiled, parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 
-_DEF = re.compile(r"^def ([A-Za-z_]\w*)", re.MULTILINE)
+_DEF = compiled.pattern(r"^def ([A-Za-z_]\w*)", re.MULTILINE)
 
 
 class Definitions(Mapping[str, tree.Item]):
@@ -51,8 +51,8 @@ def standard() -> Mapping[str, tree.Item]:
             the installation.
     """
     found: dict[str, Callable[[], tree.Item]] = {}
-    for path in sorted((Path(specs.__path__[0]) / "std").glob("*.rlspec")):
-        source = Source(str(path), path.read_text(encoding="utf-8"))
+    for path in _files():
+        source = parser.read(path)
         begun = list(_DEF.finditer(source.text))
         for number, one in enumerate(begun):
             name, span = f"std.{one[1]}", tree.Span(one.start(), one.end())
@@ -61,6 +61,12 @@ def standard() -> Mapping[str, tree.Item]:
             stop = begun[number + 1].start() if number + 1 < len(begun) else len(source.text)
             found[name] = cache(partial(_parsed, source, tree.Span(one.start(), stop)))
     return Definitions(found)
+
+
+def _files() -> list[str]:
+    """The files of the library."""
+    folder = os.path.join(specs.__path__[0], "std")
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".rlspec")]
 
 
 def _parsed(source: Source, span: tree.Span) -> tree.Item:
@@ -83,9 +89,10 @@ def over_standard(own: Mapping[str, tree.Item]) -> Mapping[str, tree.Item]:
 def remarks() -> dict[str, str]:
     """`std.name` -> the comment right above its definition, in one line; "" where there is none."""
     found: dict[str, str] = {}
-    for path in sorted((Path(specs.__path__[0]) / "std").glob("*.rlspec")):
-        lines = path.read_text(encoding="utf-8").split("\n")
-        for item in parser.parse(Source(str(path), "\n".join(lines)))[0].items:
+    for path in _files():
+        source = parser.read(path)
+        lines = source.text.split("\n")
+        for item in parser.parse(source)[0].items:
             if item.head.path[0].value == "def":
                 at = "\n".join(lines).count("\n", 0, item.span.start)
                 above: list[str] = []

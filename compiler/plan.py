@@ -7,7 +7,6 @@ plans of one digest train the same weights on the same kind of machine.
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal
 
 from rlspec.compiler.catalog import schema
@@ -259,6 +258,8 @@ def drop_unused(body: dict[str, Any]) -> None:
 
 def canonical(value: Any) -> str:
     """JSON with sorted keys and no spaces: equal values give equal text. Records may be among them."""
+    import json
+
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=for_json
     )

@@ -16,7 +16,6 @@ a list, `"ref": "env"` a label of another declaration, `"fields"` a block. Compo
 
 from __future__ import annotations
 
-import json
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -116,6 +115,8 @@ def load(name: str, source: Source, span: tree.Span) -> PluginSchema:
 
 def digest_of(document: dict[str, Any]) -> str:
     """`s1:` and SHA-256 of what a schema means: without its texts for readers and the version."""
+    import json
+
     return "s1:" + sha256(json.dumps(_bare(document), sort_keys=True).encode()).hexdigest()
 
 
@@ -125,6 +126,8 @@ def revive(document: dict[str, Any], origin: str) -> PluginSchema:
     Raises:
         ValueError: it is no schema.
     """
+    import json
+
     return _registered(json.dumps(document), origin)
 
 
@@ -171,6 +174,8 @@ class _Unreadable(ValueError):
 
 @cache
 def _read(text: str) -> tuple[Document, dict[str, Any], str, tuple[type[Component], ...]]:
+    import json
+
     try:
         body = json.loads(text)
     except ValueError as error:

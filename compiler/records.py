@@ -14,13 +14,24 @@ are read, once.
 
 from __future__ import annotations
 
-import json
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, dataclass_transform, get_origin
 
-from rlspec.compiler.fields import Field, FieldInfo, Place, Problem, Undefined, ValidationError, check_of, problem_of
+from rlspec.compiler.fields import (
+    Check,
+    Facts,
+    Field,
+    FieldInfo,
+    Place,
+    Problem,
+    Undefined,
+    ValidationError,
+    check_of,
+    problem_of,
+)
+from rlspec.dsl import compiled
 
 __all__ = ["Field", "FieldInfo", "Record", "Refused", "Undefined", "ValidationError", "create_model", "model_validator"]
 
@@ -51,33 +62,68 @@ def model_validator(*, mode: Literal["after"]) -> Callable[[F], F]:
 class _Fields:
     """`model_fields` of a class: its fields by name, those of its bases first."""
 
-    def __get__(self, _: object, owner: type[Record]) -> dict[str, FieldInfo]:
-        return owner._read().fields
+    def __get__(self, _: object, owner: type[Record]) -> Mapping[str, FieldInfo]:
+        return owner._read()
 
 
-class _Read:
-    """A class of records, understood."""
+class _Read(Mapping[str, FieldInfo]):
+    """A class of records: its fields, each understood when somebody asks for it. A spec writes a third of the fields of
+    the components that it names, and what is left out needs no more than its default."""
 
     def __init__(self, owner: type[Record]) -> None:
-        self.fields: dict[str, FieldInfo] = {}
+        self.owner = owner
         self.rules: dict[str, Callable[[Any], Any]] = {}
+        self._written: dict[str, tuple[Any, type, Any]] = {}  # annotation, whose it is, and the default in the class
+        self._known: dict[str, FieldInfo] = {}
+        self._checks: dict[str, Check] = {}
         for base in reversed(owner.__mro__):
             if base is Record or not issubclass(base, Record):
                 continue
             own = vars(base)
             for name, annotation in base.__annotations__.items():
-                if name.startswith("_") or _of_class(annotation):
-                    continue
-                self.fields[name] = FieldInfo(_evaluated(annotation, base), own.get(name, Undefined))
+                if not name.startswith("_") and not _of_class(annotation):
+                    self._written[name] = annotation, base, own.get(name, Undefined)
             for name, method in own.items():
                 if type(method).__module__.startswith("pydantic"):
                     raise TypeError(f"{base.__name__}.{name}: rules of records are of rlspec.compiler.records")
                 if getattr(method, "is_rule", False):
                     self.rules[name] = method
-        for name, info in self.fields.items():
+
+    def __getitem__(self, name: str) -> FieldInfo:
+        info = self._known.get(name)
+        if info is None:
+            annotation, base, default = self._written[name]
+            info = FieldInfo(_evaluated(annotation, base), default)
             if strange := [m for m in info.metadata if type(m).__module__.startswith(("pydantic", "annotated_types"))]:
-                raise TypeError(f"{owner.__name__}.{name}: {strange[0]!r} is pydantic's; import Field from records")
-        self.checks = {name: check_of(info.annotation, info.metadata) for name, info in self.fields.items()}
+                raise TypeError(
+                    f"{self.owner.__name__}.{name}: {strange[0]!r} is pydantic's; import Field from records"
+                )
+            self._known[name] = info
+        return info
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._written)
+
+    def __len__(self) -> int:
+        return len(self._written)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._written
+
+    def check(self, name: str) -> Check:
+        """The check of a field."""
+        check = self._checks.get(name)
+        if check is None:
+            info = self[name]
+            check = self._checks[name] = check_of(info.annotation, info.metadata)
+        return check
+
+    def default(self, name: str) -> Any:
+        """The default of a field; Undefined where there is none."""
+        default = self._written[name][2]
+        if default is Undefined or isinstance(default, Facts):
+            return self[name].get_default()
+        return default
 
 
 def _of_class(annotation: Any) -> bool:
@@ -90,7 +136,8 @@ def _evaluated(annotation: Any, owner: type) -> Any:
     if not isinstance(annotation, str):
         return annotation
     module = sys.modules.get(owner.__module__)
-    return eval(annotation, vars(module) if module else {}, {owner.__name__: owner, **_scope(owner)})
+    made = compiled.code(annotation, "<annotation>", "eval")
+    return eval(made, vars(module) if module else {}, {owner.__name__: owner, **_scope(owner)})
 
 
 def _scope(owner: type) -> dict[str, Any]:
@@ -130,19 +177,19 @@ class Record:
 
     def _fill(self, values: Mapping[str, Any], place: Place, problems: list[Problem]) -> None:
         read, before = self._read(), len(problems)
-        object.__setattr__(self, "model_fields_set", values.keys() & read.checks.keys())
+        object.__setattr__(self, "model_fields_set", values.keys() & read.keys())
         own = self.__dict__
-        for name, check in read.checks.items():
+        for name in read:
             if name in values:
-                own[name] = check(values[name], (*place, name), problems)
+                own[name] = read.check(name)(values[name], (*place, name), problems)
+                continue
+            default = read.default(name)
+            if default is Undefined:
+                problems.append(problem_of("missing", (*place, name), "Field required", values))
             else:
-                info = read.fields[name]
-                if info.is_required():
-                    problems.append(problem_of("missing", (*place, name), "Field required", values))
-                else:
-                    own[name] = info.get_default()
+                own[name] = default
         for name in values:
-            if name not in read.checks:
+            if name not in read:
                 said = "Extra inputs are not permitted"
                 problems.append(problem_of("extra_forbidden", (*place, name), said, values[name]))
         if len(problems) > before:
@@ -188,6 +235,8 @@ class Record:
     def model_validate_json(cls, text: str | bytes) -> Self:
         """A record of a JSON object; raises as `model_validate`."""
         try:
+            import json
+
             value = json.loads(text)
         except ValueError as error:
             raise ValidationError(
@@ -206,8 +255,8 @@ class Record:
         """The fields as a dictionary, records inside as dictionaries too; for JSON, tuples and sets as lists."""
         names = [n for n in self.__dict__ if (include is None or n in include) and n not in (exclude or ())]
         if exclude_defaults:
-            fields = self.model_fields
-            names = [n for n in names if fields[n].is_required() or self.__dict__[n] != fields[n].get_default()]
+            read = self._read()
+            names = [n for n in names if (d := read.default(n)) is Undefined or self.__dict__[n] != d]
         return {name: _plain(self.__dict__[name], mode == "json", exclude_defaults) for name in names}
 
     def model_dump_json(self) -> str:
@@ -267,6 +316,8 @@ def _plain(value: Any, as_json: bool, sparse: bool) -> Any:
 
 
 def _text(value: Any) -> str:
+    import json
+
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=for_json)
 
 

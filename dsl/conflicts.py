@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 
+from rlspec.dsl import compiled
 from rlspec.dsl.diagnostics import Diagnostic
 from rlspec.dsl.tree import Span
 
 SIGNS = ("<<<<<<<", "=======", ">>>>>>>")
-_MARK = re.compile(r"^(<{7}|\|{7}|={7}|>{7})(?:[ \t][^\n]*)?\r?$", re.MULTILINE)
+_MARK = compiled.pattern(r"^(<{7}|\|{7}|={7}|>{7})(?:[ \t][^\n]*)?\r?$", re.MULTILINE)
 
 
 def hidden(text: str) -> tuple[str, list[Diagnostic], set[int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from rlspec.dsl import compiled
 from rlspec.dsl.diagnostics import Diagnostic, Fix, Source
 from rlspec.dsl.slips import slip
 from rlspec.dsl.tree import Span
@@ -16,10 +17,10 @@ from rlspec.dsl.tree import Span
 TYPES = {"float": "real", "double": "real", "integer": "int", "boolean": "bool", "string": "text", "str": "text"}
 LEVELS = {"trajectory": "traj", "trajectories": "traj", "constant": "const"}
 
-_COUNTS = re.compile(r"counts (\w+), not (\w+)$")
-_UNKNOWN_UNIT = re.compile(r"unknown unit `(\w+)`$")
-_NEAR = re.compile(r"did you mean `([^`]+)`\?")
-_ITEM = re.compile(r"\s*[A-Za-z_][\w.]*\s*[={]")
+_COUNTS = compiled.pattern(r"counts (\w+), not (\w+)$")
+_UNKNOWN_UNIT = compiled.pattern(r"unknown unit `(\w+)`$")
+_NEAR = compiled.pattern(r"did you mean `([^`]+)`\?")
+_ITEM = compiled.pattern(r"\s*[A-Za-z_][\w.]*\s*[={]")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 

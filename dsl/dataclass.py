@@ -16,6 +16,8 @@ import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from rlspec.dsl import compiled
+
 _MISSING: Any = object()  # there is no default
 
 if TYPE_CHECKING:
@@ -196,7 +198,7 @@ def _init_of(made: type, own: dict[str, _Field], frozen: bool, slots: bool) -> A
     if hasattr(made, "__post_init__"):
         lines.append("self.__post_init__()")
     text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(lines or ["pass"])
-    exec(compile(text, f"<__init__ of {made.__qualname__}>", "exec"), names)
+    exec(compiled.code(text, f"<__init__ of {made.__qualname__}>", "exec"), names)
     init = names["__init__"]
     init.__qualname__ = f"{made.__qualname__}.__init__"
     init.__module__ = made.__module__

@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from rlspec.dsl import compiled
 from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Fix, Source
 from rlspec.dsl.slips import slip
 from rlspec.dsl.tree import Span
 
-_NEAR = re.compile(r"did you mean `([^`]+)`\?")
-_QUOTED = re.compile(r"`([^`]+)`")
+_NEAR = compiled.pattern(r"did you mean `([^`]+)`\?")
+_QUOTED = compiled.pattern(r"`([^`]+)`")
 
 
 def offered(diagnostics: Iterable[Diagnostic], source: Source) -> list[Diagnostic]:

@@ -9,8 +9,7 @@ most one error a line is reported.
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlspec.dsl import cascades, layout
 from rlspec.dsl.dataclass import replace
@@ -19,6 +18,9 @@ from rlspec.dsl.recovery import Recovery
 from rlspec.dsl.tables import load
 from rlspec.dsl.tokens import scan
 from rlspec.dsl.tree import Expression, File, TypeExpr
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MAX_CHARACTERS = 1 << 20
 MAX_ERRORS = 100

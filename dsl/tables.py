@@ -13,7 +13,6 @@ missing, damaged, somebody else's or cannot be written is as good as none.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -21,18 +20,21 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rlspec.dsl import compiled
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.sha import sha256
 
-GRAMMAR = Path(__file__).with_name("grammar.lark")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GRAMMAR = os.path.join(os.path.dirname(__file__), "grammar.lark")
 STARTS = ("file", "lone_expression", "lone_type")
 END = "$END"
 # Words that are reserved only where no name may stand.
 CONTEXTUAL = ("on",)
-SHIPPED = Path(__file__).with_name("grammar.json")
+SHIPPED = os.path.join(os.path.dirname(__file__), "grammar.json")
 FORMAT = 1
 
 
@@ -69,7 +71,7 @@ def build(strict: bool = False) -> Tables:
 
     # `debug` keeps each state's items, from which the kernels are read.
     lark = Lark(
-        GRAMMAR.read_text("utf-8"),
+        _content(GRAMMAR).decode(),
         parser="lalr",
         lexer="contextual",
         start=list(STARTS),
@@ -164,30 +166,46 @@ def load() -> Tables:
 
 def ship() -> None:
     """Write the tables beside the grammar. Raises OSError where that cannot be written."""
-    SHIPPED.write_bytes(_grammar_digest() + b"\n" + _body(build()) + b"\n")
+    with open(SHIPPED, "wb") as file:
+        file.write(_grammar_digest() + b"\n" + _body(build()) + b"\n")
 
 
 def _grammar_digest() -> bytes:
-    return sha256(f"{FORMAT}\0".encode() + GRAMMAR.read_bytes()).hexdigest().encode()
+    return sha256(f"{FORMAT}\0".encode() + _content(GRAMMAR)).hexdigest().encode()
 
 
 def _read_shipped() -> Tables | None:
     """The tables beside the grammar, if they are of this grammar."""
     try:
-        digest, _, body = SHIPPED.read_bytes().partition(b"\n")
-        return _tables(body) if digest == _grammar_digest() else None
+        digest, _, body = _content(SHIPPED).partition(b"\n")
+        if digest != _grammar_digest():
+            return None
+        return Tables(**compiled.kept(f"tables {sha256(body).hexdigest()}", lambda: _parts(body)))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
 def _tables(body: bytes) -> Tables:
-    data = json.loads(body)
+    return Tables(**_parts(body))
+
+
+def _parts(body: bytes) -> dict[str, Any]:
+    import json
+
+    data: dict[str, Any] = json.loads(body)
     data["rules"] = [tuple(rule) for rule in data["rules"]]
-    return Tables(**data)
+    return data
+
+
+def _content(path: str | Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _body(tables: Tables) -> bytes:
     """JSON with a line for each part, so that a change of the grammar is a small difference."""
+    import json
+
     names = [name for name in Tables.__slots__ if name != "chains"]
     parts = {name: getattr(tables, name) for name in names}
     lines = [f"{json.dumps(name)}:{json.dumps(part, separators=(',', ':'))}" for name, part in parts.items()]
@@ -197,6 +215,8 @@ def _body(tables: Tables) -> bytes:
 def cache_folder() -> Path | None:
     """The folder of our caches, or None where there is no home to put one in, or where `$RLSPEC_CACHE` names none
     (`off`, or whatever is no absolute path)."""
+    from pathlib import Path
+
     named = os.environ.get("RLSPEC_CACHE")
     if named:
         return Path(named) if os.path.isabs(named) else None
@@ -218,8 +238,8 @@ def _key() -> str:
     """Everything that the tables depend on: the grammar, Lark's version (read from its text, without
     importing it), Python's, and the format."""
     parts: Iterable[bytes] = (
-        GRAMMAR.read_bytes(),
-        Path(__file__).read_bytes(),
+        _content(GRAMMAR),
+        _content(__file__),
         _lark_version().encode(),
         repr((sys.version_info[:3], FORMAT, STARTS, CONTEXTUAL)).encode(),
     )
@@ -232,7 +252,7 @@ def _lark_version() -> str:
     found = find_spec("lark")
     if found is None or not found.origin:
         return "?"
-    match = re.search(r"""__version__.*?["']([^"']+)["']""", Path(found.origin).read_text("utf-8"))
+    match = re.search(r"""__version__.*?["']([^"']+)["']""", _content(found.origin).decode())
     return match[1] if match else "?"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from rlspec.dsl import conflicts
+from rlspec.dsl import compiled, conflicts
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, Fix
 from rlspec.dsl.tables import END, Tables
@@ -76,17 +76,17 @@ _FOREIGN: dict[str, tuple[str, str | None]] = {
     "∈": ("`in`", "in"),
     "→": ("`=` or `:`", None),
 }
-_FOREIGN_SIGN = re.compile("|".join(re.escape(word) for word in sorted(_FOREIGN, key=len, reverse=True)))
+_FOREIGN_SIGN = compiled.pattern("|".join(re.escape(word) for word in sorted(_FOREIGN, key=len, reverse=True)))
 # Texts in other quotes; bounded, so that a line of opening quotes costs no more than its length.
-_FOREIGN_TEXT = re.compile('\'[^\'"\n]{0,200}\'|“[^”"\n]{0,200}”|«[^»"\n]{0,200}»|`[^`"\n]{0,200}`')
+_FOREIGN_TEXT = compiled.pattern('\'[^\'"\n]{0,200}\'|“[^”"\n]{0,200}”|«[^»"\n]{0,200}»|`[^`"\n]{0,200}`')
 # What closes a line behind a text that was not closed: it is given back, so that one fault stays one.
 _CLOSERS = " \t\r\f,)]}"
 _FOREIGN_COMMENT = ("/", "*")
-_DASHES = re.compile(r"--[ \t]+[A-Za-z]+[ \t]+(?!(?:and|or|in|not|over|where|then|else|if)\b)[A-Za-z]")
-_WORD = re.compile(r"\w+")
-_ESCAPE = re.compile(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|(.))")
+_DASHES = compiled.pattern(r"--[ \t]+[A-Za-z]+[ \t]+(?!(?:and|or|in|not|over|where|then|else|if)\b)[A-Za-z]")
+_WORD = compiled.pattern(r"\w+")
+_ESCAPE = compiled.pattern(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
-_NUMBER = re.compile(r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+(?:_[0-9]+)*)?([eE][+-]?[0-9]+)?(.*)", re.DOTALL)
+_NUMBER = compiled.pattern(r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+(?:_[0-9]+)*)?([eE][+-]?[0-9]+)?(.*)", re.DOTALL)
 
 
 @cache
@@ -94,7 +94,7 @@ def _matcher(patterns: tuple[tuple[str, str], ...], signs: tuple[str, ...]) -> C
     """One pattern for all terminals; a word of the grammar is found as a NAME and looked up."""
     spelt = "|".join(re.escape(sign) for sign in sorted(signs, key=len, reverse=True))
     named = [f"(?P<{name}>{pattern})" for name, pattern in patterns]
-    return re.compile("|".join([*named, f"(?P<SIGN>{spelt})"])).match
+    return compiled.pattern("|".join([*named, f"(?P<SIGN>{spelt})"])).match
 
 
 def scan(text: str, tables: Tables) -> Scan:

@@ -101,12 +101,13 @@ class Spec:
 
 @cache
 def lexer() -> Lark:
-    return Lark(GRAMMAR.read_text("utf-8"), parser="lalr", lexer="basic", start="file", propagate_positions=True)
+    return Lark(Path(GRAMMAR).read_text("utf-8"), parser="lalr", lexer="basic", start="file", propagate_positions=True)
 
 
 @cache
 def reference() -> Lark:
-    return Lark(GRAMMAR.read_text("utf-8"), parser="lalr", lexer="contextual", start="file", propagate_positions=True,
+    text = Path(GRAMMAR).read_text("utf-8")
+    return Lark(text, parser="lalr", lexer="contextual", start="file", propagate_positions=True,
                 maybe_placeholders=False)  # fmt: skip
 
 

@@ -194,7 +194,7 @@ def test_pydantics_parts_are_refused_by_name() -> None:
 
     for wrong in (Mixed, Ruled):
         with pytest.raises(TypeError, match="records"):
-            wrong()
+            wrong(n=1)
 
 
 def test_what_no_record_holds_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rlspec.dsl.expectations import EXPECTED
@@ -65,6 +67,6 @@ def test_larks_own_parser_takes_the_sketches_too(request: pytest.FixtureRequest)
 
     from rlspec.dsl.tables import GRAMMAR
 
-    lark = Lark(GRAMMAR.read_text("utf-8"), parser="lalr", lexer="contextual", start=list(STARTS))
+    lark = Lark(Path(GRAMMAR).read_text("utf-8"), parser="lalr", lexer="contextual", start=list(STARTS))
     text = request.path.with_name("sketches.rlspec").read_text("utf-8")
     assert lark.parse(text, start="file")

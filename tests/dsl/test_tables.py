@@ -43,7 +43,7 @@ def test_the_tables_beside_the_grammar_are_those_of_the_grammar() -> None:
 
 
 def test_tables_of_another_grammar_are_not_used(folder: Path, tmp_path: Path, builds: list[int]) -> None:
-    body = tables.Path(tables.GRAMMAR).with_name("grammar.json").read_bytes().partition(b"\n")[2]
+    body = Path(tables.GRAMMAR).with_name("grammar.json").read_bytes().partition(b"\n")[2]
     (tmp_path / "none.json").write_bytes(b"0" * 64 + b"\n" + body)
     assert again().rules
     assert len(builds) == 1
