@@ -123,6 +123,9 @@ def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
             _place(experiment, fields)
         if fields.get("mixture", {}).get("at_once") == 0:
             del fields["mixture"]["at_once"]  # as in plans from before
+        if declared.name == "resample" and fields["feedback"]["by"] == "rule":
+            for name in ("by", "on_leak", "on_failure", "llm", "policy"):
+                del fields["feedback"][name]  # the same
         out.append(StagePlan(label=declared.label, name=declared.name, fields=fields, policy_from=trained))
         if isinstance(declared.made, Stage) and declared.made.TRAINS:
             trained = declared.label

@@ -48,12 +48,16 @@ class Start:
 
 
 def start_of(
-    trajectory: Trajectory, label: str, stage: Resample, before: Sequence[tuple[int, str]] | None = None
+    trajectory: Trajectory,
+    label: str,
+    stage: Resample,
+    before: Sequence[tuple[int, str]] | None = None,
+    written: str | None = None,
 ) -> Start:
     """The start of a failed trajectory's recoveries, from what its diagnosis (under the stage's `label`) measured.
-    `before` are the `keys` of its own start, if it was a recovery itself."""
+    `before` are the `keys` of its own start, if it was a recovery itself; `written` is said in the rule's place."""
     place = int(trajectory.measures[f"{label}.fault"])
-    feedback = str(trajectory.measures[f"{label}.feedback"]) if stage.feedback.given else ""
+    feedback = (written or str(trajectory.measures[f"{label}.feedback"])) if stage.feedback.given else ""
     keys = tuple(before) if before else ((0, trajectory.key),)
     anew = stage.cut == "end"
     dialogue = trajectory.dialogue

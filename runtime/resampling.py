@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 from rlspec.compiler.catalog.resampling import Resample
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.failures import output_name
+from rlspec.runtime.diagnosing import Diagnoses, metrics
 from rlspec.runtime.metrics import mean
 from rlspec.runtime.record.trajectory import Trajectory
-from rlspec.runtime.recovery import start_of
+from rlspec.runtime.recovery import Start, start_of
 from rlspec.runtime.rollout import Job
+from rlspec.runtime.worlds.diagnosticians import Case, Said
 
 if TYPE_CHECKING:
     from rlspec.runtime.run import Run
@@ -50,6 +52,8 @@ class Resampling:
         assert isinstance(inside, Grpo)
         self.stage, self.inside = found, inside
         self.stale = self.late = 0
+        self._diagnoses = Diagnoses(run, label, found.feedback)
+        self._said: dict[str, Said] = {}  # of the step's failures that are tried again, by key; empty by the rule
         self._depths: dict[str, int] = {}  # of the step's recoveries, by key
         self._read = lru_cache(maxsize=2)(
             lambda step: {t.key: t for t in run.directory.read_trajectories(within, step)}
@@ -67,31 +71,64 @@ class Resampling:
     def jobs(self, step: int, first: int) -> list[Job]:
         """The recovery groups of a step, numbered from `first`; none before the trigger."""
         self.stale = self.late = 0
-        self._depths = {}
+        self._depths, self._said = {}, {}
         if step == 0 or step % self.stage.trigger:
             return []
         fresh = [f for f in self.buffer if step - f.step <= self.stage.max_age]
         self.stale = len(self.buffer) - len(fresh)
         order = fresh[::-1] if self.stage.buffer == "lifo" else list(fresh)
-        out: list[Job] = []
+        chosen: list[Failure] = []
         taken: set[str] = set()
         for failure in order:
-            if len(out) == self.stage.groups * self.stage.group:
+            if len(chosen) == self.stage.groups:
                 break
             taken.add(failure.key)
-            group = self._group(step, first + len(out) // self.stage.group, failure)
-            self.late += not group
-            out += group
-            self._depths |= {job.key: failure.depth + 1 for job in group}
+            if self._room(failure) < 2 * self.inside.max_new_tokens:  # a message, and as much for its answer
+                self.late += 1
+                continue
+            chosen.append(failure)
         self.run_.failures[self.label] = [f for f in fresh if f.key not in taken]
+        return self._groups(step, first, chosen)
+
+    def _groups(self, step: int, first: int, chosen: Sequence[Failure]) -> list[Job]:
+        """The jobs of these failures' recovery groups; none of one of which nothing may be said."""
+        feedback = self.stage.feedback
+        if feedback.by != "rule" and feedback.given and chosen:
+            self._said = self._diagnoses.of(step, [self._case(failure) for failure in chosen])
+        out: list[Job] = []
+        for failure in chosen:
+            said = self._said.get(failure.key)
+            if said is not None and said.feedback is None:
+                continue
+            group = first + len(out) // self.stage.group
+            jobs = self._group(step, group, failure, said.feedback if said is not None else None)
+            self._depths |= {job.key: failure.depth + 1 for job in jobs}
+            out += jobs
         return out
 
-    def _group(self, step: int, group: int, failure: Failure) -> list[Job]:
-        """The jobs of one recovery group; none where no room is left for a recovery."""
-        start = start_of(self._read(failure.step)[failure.key], self.label, self.stage, failure.keys or None)
-        room = int(self.run_.plan.policy.fields["context"]) - start.tokens
-        if room < 2 * self.inside.max_new_tokens:  # one message of the agent, and as much for what it answers
-            return []
+    def _start(self, failure: Failure, written: str | None = None) -> Start:
+        trajectory = self._read(failure.step)[failure.key]
+        return start_of(trajectory, self.label, self.stage, failure.keys or None, written)
+
+    def _room(self, failure: Failure) -> int:
+        """Tokens of the context that are left behind the failed attempt."""
+        return int(self.run_.plan.policy.fields["context"]) - self._start(failure).tokens
+
+    def _case(self, failure: Failure) -> Case:
+        trajectory = self._read(failure.step)[failure.key]
+        return Case(
+            failure.key,
+            failure.env,
+            failure.task,
+            tuple(trajectory.dialogue),
+            int(trajectory.measures[f"{self.label}.fault"]),
+            str(trajectory.measures[f"{self.label}.feedback"]),
+            self._room(failure) - self.inside.max_new_tokens,
+        )
+
+    def _group(self, step: int, group: int, failure: Failure, written: str | None) -> list[Job]:
+        """The jobs of one recovery group."""
+        start = self._start(failure, written)
         return [
             Job(
                 key=f"{self.label}/{step}/{group}/{rollout}",
@@ -143,6 +180,10 @@ class Resampling:
             "late": float(self.late),
             "leaks": mean(float(t.measures[f"{self.label}.leaks"] > 0) for t in first),
         }
+        if self._said:
+            out |= metrics(list(self._said.values()))
+        elif self.stage.feedback.by != "rule":
+            del out["leaks"]  # nobody was asked, and the rule's own texts were not said
         if own:
             out["groups"] = float(len({t.group for t in own}))
             out["recovered"] = mean(1.0 - float(t.scores[output_name(self.label)]) for t in own)

@@ -203,7 +203,7 @@ class Roller:
 
     def _begin(self, job: Job, live: dict[str, _Talk], done: dict[str, Trajectory]) -> None:
         desk = self.desks[job.env]
-        task = self._task(job)
+        task = self.task(job.env, job.split, job.task)
         talk = _Talk(job, desk, task, desk.world.reset(task), None, live, done)
         live[job.key] = talk
         if job.start is not None:
@@ -259,11 +259,11 @@ class Roller:
     def _users_numbers(self, key: str) -> np.random.Generator:
         return stream(self.seed, "user", key)
 
-    def _task(self, job: Job) -> Task:
-        """The job's task; the rollouts of a group share it."""
-        key = (job.env, job.split, job.task)
+    def task(self, env: str, split: str, number: int) -> Task:
+        """A task of an environment; the rollouts of a group share it."""
+        key = (env, split, number)
         if key not in self._tasks:
-            self._tasks[key] = self.desks[job.env].world.task(job.split, job.task)
+            self._tasks[key] = self.desks[env].world.task(split, number)
             if len(self._tasks) > TASKS_KEPT:
                 self._tasks.popitem(last=False)
         return self._tasks[key]

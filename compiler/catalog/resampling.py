@@ -11,11 +11,12 @@ came from.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from rlspec.compiler.catalog.base import Ref, Struct, Unit
+from rlspec.compiler.catalog.diagnosticians import LlmDiagnosis
 from rlspec.compiler.catalog.stages import Stage, Work
-from rlspec.compiler.records import Field
+from rlspec.compiler.records import Field, model_validator
 
 
 class Feedback(Struct):
@@ -37,6 +38,31 @@ class Feedback(Struct):
         "error : something is wrong"
     )
     given: Annotated[bool, Field(description="whether it is said; without it a recovery sees its failure alone")] = True
+    by: Annotated[
+        Literal["rule", "llm", "policy"],
+        Field(description="who writes it: the rule over gold calls, with the texts above; a language model; a policy "
+              "that was trained for it. The rule always says where the first fault is"),
+    ] = "rule"  # fmt: skip
+    on_leak: Annotated[
+        Literal["rule", "anything", "drop"],
+        Field(description="when every text written gives a value away: the rule's text, `anything`, or no recovery"),
+    ] = "rule"
+    on_failure: Annotated[
+        Literal["rule", "anything", "drop"],
+        Field(description="when nothing was written, or what was written is malformed: as for `on_leak`"),
+    ] = "rule"
+    llm: Annotated[LlmDiagnosis, Field(description="the language model, with `by = llm`")] = LlmDiagnosis()
+    policy: Annotated[
+        str, Ref("stage"), Field(description="the `diagnostician` stage that trained the policy, with `by = policy`")
+    ] = ""
+
+    @model_validator(mode="after")
+    def _written(self) -> Self:
+        if (self.by == "llm") != bool(self.llm.model):
+            raise ValueError("a language model writes with `by = llm  llm { model = ... }`, both of them")
+        if (self.by == "policy") != bool(self.policy):
+            raise ValueError("a trained policy writes with `by = policy  policy = <its stage>`, both of them")
+        return self
 
 
 class Resample(Stage):

@@ -7,6 +7,7 @@ a mix from the environment that costs most. What is likely depends on the policy
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rlspec.compiler.plan import BudgetPlan, ComponentPlan, Plan, StagePlan
 from rlspec.dsl.dataclass import dataclass
@@ -118,6 +119,9 @@ class _Loader:
             judged = {s.env: s.share for s in drawn if judge.label in s.judges}
             if judged:  # whatever converses is judged, evaluations too
                 yield self._of_judge(judge, judged)
+        diagnostician = (self.stage.fields.get("feedback") or {}).get("llm") or {}
+        if diagnostician.get("model"):
+            yield self._of_diagnostician(diagnostician)
         envs = {env.label: env for env in self.plan.envs}
         with_tools = {s.env: self.turns(envs[s.env]) for s in drawn if "max_turns" in envs[s.env].fields}
         if with_tools:
@@ -170,6 +174,19 @@ class _Loader:
         exchanges = range(1, most + 1) if live else (self.context,)
         reads = sum(self._prefix(i, self.message + limit) + beside for i in exchanges)
         return self._made("judge", judge.label, per_env, judged, judge, reads, most * limit)
+
+    def _of_diagnostician(self, llm: Mapping[str, Any]) -> Calls:
+        """One call per recovery group; `tries` are the drafts that it may write, each as often as it may be tried."""
+        number, limit = int(self.stage.fields["groups"]), int(llm["max_new_tokens"])
+        beside = sum(SEEN_BESIDE.get(part, 0) for part in llm["sees"])
+        return Calls(
+            "diagnostician", self.stage.label, str(llm["model"]),
+            number=number,
+            expected=float(number),
+            reads=number * (OWN_PROMPT + self.context + beside),
+            writes=number * limit,
+            tries=int(llm["drafts"]) * (1 + int(llm["retries"])),
+        )  # fmt: skip
 
     def _answer(self, part: ComponentPlan) -> int:
         """Tokens of an answer at most; in a typical dialogue no more than its tokens allow to each turn."""

@@ -24,7 +24,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -118,6 +118,12 @@ class Endpoint:
                 weakref.finalize(self, self._line.close)
             return self._line
 
+    def apart(self) -> Endpoint:
+        """The same endpoint over the same line, with a count of its own."""
+        line, other = self._reached(), replace(self, spent=Spent())
+        other._line = line
+        return other
+
     def close(self) -> None:
         """Close its connections; another request opens new ones."""
         if self._line is not None:
@@ -209,7 +215,7 @@ class Endpoint:
         for _ in range(corrections + 1):
             text = await self._say(client, asked, temperature, {})
             try:
-                return shape.model_validate(_object(text))
+                return shape.model_validate(object_in(text))
             except (ValidationError, ValueError) as error:
                 problem = _first(error)
                 asked += [
@@ -227,7 +233,7 @@ def _seconds(text: str | None) -> float | None:
         return None
 
 
-def _object(text: str) -> Any:
+def object_in(text: str) -> Any:
     """The JSON object in an answer: the whole text, or what a fence or chatter surrounds.
 
     Raises:

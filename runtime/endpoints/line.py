@@ -71,10 +71,14 @@ class Line:
             return self._loop
 
     def _begin(self) -> None:
-        import httpx
         import openai
 
-        limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100, keepalive_expiry=KEPT)
+        usual = openai.DEFAULT_CONNECTION_LIMITS
+        limits = type(usual)(
+            max_connections=usual.max_connections,
+            max_keepalive_connections=usual.max_keepalive_connections,
+            keepalive_expiry=KEPT,
+        )
         http = openai.DefaultAsyncHttpxClient(limits=limits)
         # The key is sent with each request: a client would keep it.
         self._client = openai.AsyncOpenAI(api_key="none", base_url=self.base_url, max_retries=0, http_client=http)

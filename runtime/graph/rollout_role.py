@@ -8,12 +8,15 @@ from typing import Any
 
 from rlspec.compiler.catalog.policies import HfEngine as HfEngineSettings
 from rlspec.compiler.catalog.policies import VllmEngine as VllmEngineSettings
+from rlspec.compiler.catalog.resampling import Resample
 from rlspec.compiler.plan import Plan
+from rlspec.runtime.diagnosing import Desk
 from rlspec.runtime.engines.protocol import Engine
 from rlspec.runtime.policies.chat import Renderer
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.rollout import Job, Roller
+from rlspec.runtime.worlds.diagnosticians import Case, Said
 
 PROBE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.05}
 """Nats by which engine and trainer may differ on the probe: far above rounding, far below stale weights."""
@@ -26,6 +29,7 @@ class RolloutRole:
         self.plan, self.rank = plan, rank
         self._engine: Engine | None = None
         self._roller: Roller | None = None
+        self._diagnosticians: dict[str, Desk] = {}
 
     def prepare(self, directory: str) -> None:
         """Load the policy's folder into an engine."""
@@ -100,3 +104,21 @@ class RolloutRole:
         assert self._roller is not None
         self.engine.configure(temperature, max_new_tokens)
         return self._roller.run(jobs)
+
+    def diagnose(self, label: str, cases: Sequence[Case], folder: str) -> list[Said]:
+        """What is said of failures of the stage `label`; `folder`: of a policy that was trained for it, or empty."""
+        assert self._roller is not None
+        if not cases:
+            return []
+        if label not in self._diagnosticians:
+            stage = next(s for s in self.plan.stages if s.label == label).component()
+            assert isinstance(stage, Resample)
+            roller = self._roller
+            self._diagnosticians[label] = Desk(
+                stage.feedback,
+                roller.renderer,
+                lambda case: roller.task(case.env, "train", case.task),
+                lambda case: roller.desks[case.env].world.system,
+                folder,
+            )
+        return self._diagnosticians[label].say(cases)

@@ -8,6 +8,8 @@
       checkpoints/ckpt-000003/                       `checkpoint`
       policy/                                        the policy before training, in Hugging Face layout
       results/calibrate.json                         what a stage found that later ones are scored with
+      diagnoses.jsonl                                what was said of failures: every draft, the verdict on it
+      diagnosticians/coach/                          a policy that says it, in Hugging Face layout
       events/                                        TensorBoard
       report.json                                    the last thing written: the run is finished
 
@@ -42,8 +44,12 @@ from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 
 PLAN, RESOLVED, VERSIONS, REPORT = "plan.json", "resolved.rlspec", "versions.json", "report.json"
+DIAGNOSES, DIAGNOSTICIANS = "diagnoses.jsonl", "diagnosticians"
 _FOLDERS = ("trajectories", "checkpoints", "events", "policy")
-_KNOWN = {PLAN, RESOLVED, VERSIONS, REPORT, LOCK, "metrics.jsonl", "timings.jsonl", "results", *_FOLDERS}
+_KNOWN = {
+    PLAN, RESOLVED, VERSIONS, REPORT, LOCK, "metrics.jsonl", "timings.jsonl", "results", DIAGNOSES, DIAGNOSTICIANS,
+    *_FOLDERS,
+}  # fmt: skip
 
 
 class RunDirectory:
@@ -52,6 +58,7 @@ class RunDirectory:
     def __init__(self, path: Path, plan_digest: str, lock: Lock | None) -> None:
         self.path, self.plan_digest, self._lock = path, plan_digest, lock
         self.metrics = Lines(path / "metrics.jsonl")
+        self.diagnoses = Lines(path / DIAGNOSES)
         self.timings = Lines(path / "timings.jsonl")
         self.events = Events(path / "events")
         self.checkpoints = path / "checkpoints"
@@ -141,6 +148,7 @@ class RunDirectory:
                 durable.sweep(folder)
             run.metrics.repair()
             run.timings.repair()
+            run.diagnoses.repair()
             record = run.versions()
             now = versions.collect()
             record["resumed"].append({"differences": versions.differences(record["created"], now), "versions": now})
@@ -162,6 +170,7 @@ class RunDirectory:
         """Close files and give the lock back."""
         try:
             self.metrics.close()
+            self.diagnoses.close()
             self.timings.close()
             self.events.close()
         finally:
@@ -186,6 +195,10 @@ class RunDirectory:
         self.events.add(metrics, clocked["time"])
         self.events.add(clocked, clocked["time"], area="time")
         self.events.flush()
+
+    def diagnostician(self, label: str) -> Path:
+        """The folder of the policy that a `diagnostician` stage trains."""
+        return self.path / DIAGNOSTICIANS / label
 
     def write_trajectories(self, stage: str, step: int, trajectories: Sequence[Trajectory]) -> Path:
         """Write a step's trajectories (after scoring, before the step's line of metrics). Raises as
