@@ -50,6 +50,7 @@ class Bundle:
     def __init__(self, place: str, packages: "Mapping[str, str]", said_by: str | None) -> None:
         self.place, self.packages, self.said_by = place, packages, said_by
         self.index, self.payload = _read(place)
+        self.before = frozenset(sys.modules)
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "ModuleSpec | None":
         kept = self.index.get(name)
@@ -97,7 +98,8 @@ class Bundle:
         write byte code cannot write it either; that is no error."""
         from rlspec.dsl import compiled
 
-        modules = {name: module for name, module in list(sys.modules.items()) if _is_ours(name, module)}
+        new = [(name, module) for name, module in list(sys.modules.items()) if name not in self.before]
+        modules = {name: module for name, module in new if _is_ours(name, module)}
         known = not compiled.MADE and all(isinstance(m.__loader__, Loader) for m in modules.values())
         if known or sys.dont_write_bytecode:
             return

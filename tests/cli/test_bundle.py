@@ -80,7 +80,9 @@ def test_the_second_time_modules_come_from_the_bundle(rlc: Rlc) -> None:
     assert first[0] == 0
     assert not from_bundle(rlc)
     assert [path.name.rpartition("check")[1] for path in rlc.bundles] == ["check"]
+    written = rlc.bundles[0].stat().st_ino
     assert rlc("check", "a.rlspec") == first
+    assert rlc.bundles[0].stat().st_ino == written  # it has all that is needed
     own = {name for name in rlc.loaders if name.startswith("rlspec.") and name != "rlspec.cli.bundle"}
     assert "rlspec.compiler.check" in own
     assert own <= from_bundle(rlc) | {"rlspec.cli.main"}
