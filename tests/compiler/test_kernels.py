@@ -8,6 +8,7 @@ together, at the end.
 from __future__ import annotations
 
 import ast
+import itertools
 import math
 import subprocess
 import sys
@@ -268,6 +269,17 @@ def test_one_rounding_error_apart_is_alive():
     batch = groups_of([[0.3, 0.3, 0.1 + 0.2, 0.3]])
     found = as_python(STANDARD["grpo_ddof0"], batch)["grpo_ddof0"]
     assert found[2] > 1.0
+
+
+@pytest.mark.parametrize("pool", [(), ("group",)])
+def test_not_a_number_is_never_dead_and_signs_of_zero_do_not_differ(pool):
+    wanted = program(out=normalise("zscore", OUTCOME, *pool, "traj"))
+    for values in itertools.product((0.0, -0.0, 1.0, np.nan, np.inf), repeat=3):
+        with np.errstate(invalid="ignore"):
+            found = as_python(wanted, groups_of([list(values)]))["out"]
+        equal = all(v == values[0] for v in values)  # which one that is not a number never is, not even to itself
+        assert (found.tolist() == [0.0] * 3) == equal, values
+        assert np.isnan(found).all() == (np.isnan(values).any() or (np.isinf(values).any() and not equal)), values
 
 
 def test_the_order_of_turns_does_not_bring_a_dead_group_to_life():
