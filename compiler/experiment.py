@@ -33,6 +33,8 @@ WIRING: dict[str, dict[str, str]] = {
     "judge": {"on": "env", "on_failure": ""},
 }
 FAILURE_RULES = {"retry": 1, "drop": 0, "outcome_only": 0, "abort_above": 1}
+ENDS = ("drop", "outcome_only")
+"""Rules after which nothing is left to be done about one failure; `abort_above` counts the failures of a step."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,19 @@ class Experiment:
     def of(self, kind: str) -> dict[str, Declared]:
         """Declarations of a kind, by label."""
         return self.components.get(kind, {})
+
+
+def _idle(rules: list[Any]) -> str:
+    """What is wrong with a list of failure rules, one of which can never act; empty where each can."""
+    names = [next(iter(rule)) if isinstance(rule, dict) else rule for rule in rules]
+    for number, name in enumerate(names):
+        before = names[:number]
+        if name in before:
+            return f"`{name}` is given twice"
+        end = next((e for e in before if e in ENDS), "")
+        if end and name != "abort_above":
+            return f"`{name}` can never act: it comes after `{end}`, which ends the matter"
+    return ""
 
 
 def resolve(
@@ -325,7 +340,11 @@ class _Resolver:
                     )
                 )
                 return None
-        return name, [construct_text(e) for e in items]
+        written = [construct_text(e) for e in items]
+        if not target and (idle := _idle(written)):
+            self.report.append(Diagnostic("RLC0542", idle, item.value.span, label="e.g. `[retry(3), drop]`"))
+            return None
+        return name, written
 
     @staticmethod
     def _is_failure_rule(entry: static.Static) -> bool:

@@ -28,13 +28,13 @@ from rlspec.compiler.plugins import is_new
 DEFAULT_ENGINE = "hf"
 
 
-def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
+def lower(experiment: Experiment, formulas: list[Formulas]) -> Plan:
     """The plan of an experiment that was checked without an error."""
     stages = _stages(experiment)
     envs = tuple(_component(d) for d in experiment.of("env").values())
-    share = 1.0 / max(1, len(experiment.of("env")))
     machine = next(iter(experiment.of("resources").values()), None)
     resources = machine.made if machine else schema("resources", "machine").model_validate({})
+    sources = _sources(experiment, formulas)
     return Plan(
         name=experiment.name,
         title=experiment.title or experiment.name,
@@ -44,34 +44,40 @@ def lower(experiment: Experiment, sources: list[Formulas]) -> Plan:
         envs=envs,
         users=tuple(_component(d) for d in experiment.of("user").values()),
         judges=tuple(_component(d) for d in experiment.of("judge").values()),
-        sources=tuple(
-            SourcePlan(
-                env=f.env,
-                share=0.0 if f.stage else experiment.mix.get(f.env, 0.0) if experiment.mix else share,
-                user=f.user,
-                judges=f.judges,
-                signals=f.signals,
-                program=f.program,
-                reward=f.reward,
-                advantage=f.advantage,
-                advantage_level=f.advantage_level.label,  # type: ignore[arg-type]
-                terms=f.terms,
-                ranges=f.ranges,
-                formulas=f.formulas,
-                stage=f.stage,
-                returns=f.returns,
-            )
-            for f in sources
-        ),
-        credit=CreditPlan(where=sources[0].where if sources else None),
+        sources=sources,
+        credit=CreditPlan(where=formulas[0].where if formulas else None),
         stages=stages,
         graph=_graph(resources, stages, envs),
-        budget=_budget(experiment, stages),
+        budget=_budget(experiment, stages, sources),
         resources=_component(machine) if machine else _default("resources", "machine"),
         prices=tuple(_component(d) for d in experiment.of("price").values()),
         parts=tuple(_component(d) for kind, ds in experiment.components.items() if is_new(kind) for d in ds.values()),
         plugins=_plugins(experiment),
         notes=(experiment.note,) if experiment.note else (),
+    )
+
+
+def _sources(experiment: Experiment, formulas: list[Formulas]) -> tuple[SourcePlan, ...]:
+    """A program for each environment, and for the recoveries of a stage that has formulas of its own."""
+    share = 1.0 / max(1, len(experiment.of("env")))
+    return tuple(
+        SourcePlan(
+            env=f.env,
+            share=0.0 if f.stage else experiment.mix.get(f.env, 0.0) if experiment.mix else share,
+            user=f.user,
+            judges=f.judges,
+            signals=f.signals,
+            program=f.program,
+            reward=f.reward,
+            advantage=f.advantage,
+            advantage_level=f.advantage_level.label,  # type: ignore[arg-type]
+            terms=f.terms,
+            ranges=f.ranges,
+            formulas=f.formulas,
+            stage=f.stage,
+            returns=f.returns,
+        )
+        for f in formulas
     )
 
 
@@ -190,14 +196,15 @@ def _graph(machine: Any, stages: tuple[StagePlan, ...], envs: tuple[ComponentPla
     )
 
 
-def _budget(experiment: Experiment, stages: tuple[StagePlan, ...]) -> tuple[BudgetPlan, ...]:
+def _budget(
+    experiment: Experiment, stages: tuple[StagePlan, ...], sources: tuple[SourcePlan, ...]
+) -> tuple[BudgetPlan, ...]:
     policy = next(iter(experiment.of("policy").values())).made
     context = int(getattr(policy, "context", 0))
     envs = experiment.of("env").values()
     turns = max((int(getattr(e.made, "max_turns", 1)) for e in envs), default=1)
     users = len(experiment.of("user"))
-    live = [getattr(j.made, "when", "") == "during_rollout" for j in experiment.of("judge").values()]
-    judges = sum(turns if asked else 1 for asked in live)
+    judges = _judge_calls(experiment, sources)
     out = []
     made = {label: declared.made for label, declared in experiment.of("stage").items()}
     for stage in stages:
@@ -216,3 +223,16 @@ def _budget(experiment: Experiment, stages: tuple[StagePlan, ...]) -> tuple[Budg
             )
         )
     return tuple(out)
+
+
+def _judge_calls(experiment: Experiment, sources: tuple[SourcePlan, ...]) -> int:
+    """Calls of all judges over one trajectory at most: one each, or of a judge who listens one for every message of the
+    agent, in the environment where they are most."""
+    calls = 0
+    for label, judge in experiment.of("judge").items():
+        asked = [experiment.of("env")[s.env].made for s in sources if s.share > 0 and label in s.judges]
+        if getattr(judge.made, "when", "") == "during_rollout":
+            calls += max((int(getattr(env, "max_turns", 1)) for env in asked), default=0)
+        else:
+            calls += bool(asked)
+    return calls

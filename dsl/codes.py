@@ -96,6 +96,7 @@ CODES: dict[str, str] = {
     "RLC0539": "a judge by gold calls where the tasks have none",
     "RLC0540": "a variant changes rewards together with learning rate or KL",
     "RLC0541": "trained with a user who is not live, examined by one who is",
+    "RLC0542": "a rule for failures that can never act",
     # 06 components
     "RLC0601": "a component can be checked and compiled here, but not run",
     "RLC0602": "there is no such plugin",

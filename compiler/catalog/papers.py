@@ -5,11 +5,11 @@ They are checked and compiled here; `rlc run` refuses them by name until their r
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from rlspec.compiler.catalog.base import Component, Secret, Unit
 from rlspec.compiler.catalog.shop import OBJECTION
-from rlspec.compiler.records import Field
+from rlspec.compiler.records import Field, Refused, model_validator
 
 
 class TauBench(Component):
@@ -45,6 +45,15 @@ class TauBench(Component):
         Literal["first", "all"], Field(description="which tool calls of one message are executed")
     ] = "first"
     reward_truncated: Annotated[bool, Field(description="whether a dialogue that was cut off is verified too")] = False
+
+    @model_validator(mode="after")
+    def _split_that_there_is(self) -> Self:
+        """The benchmark has 115, 500 and 20 tasks of retail to test, train and develop on, of airline 50 to test. What
+        is in a folder of one's own a run will see."""
+        if "airline" in self.domain and self.split != "test" and not self.source:
+            raise Refused("RLC0505", "tau-bench's airline tasks have no {split} split, only `split = test`",
+                          {"split": self.split})  # fmt: skip
+        return self
 
 
 class Bfcl(Component):

@@ -251,4 +251,4 @@ class Evaluate(Stage):
         return self
 
     def work(self, inside: Stage | None = None) -> Work:
-        return Work(1, self.tasks * self.trials)
+        return Work(1, self.tasks * self.trials, judges=True)

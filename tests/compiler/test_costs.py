@@ -17,7 +17,7 @@ from rlspec.compiler.costs.estimate import Estimate, estimate
 from rlspec.compiler.costs.fit import GIB, Memory, cures, memory_of
 from rlspec.compiler.costs.memory import PHASES, Worker, moments, peaks
 from rlspec.compiler.costs.published import PUBLISHED
-from rlspec.compiler.costs.workload import StageLoad, Typical
+from rlspec.compiler.costs.workload import StageLoad, Typical, loads
 from rlspec.compiler.plan import ComponentPlan, Plan
 from rlspec.compiler.units import scale_between
 from rlspec.dsl.diagnostics import Source, SpecError
@@ -316,3 +316,15 @@ def test_recovery_groups_are_learned_from_with_the_stage_that_they_ride_on() -> 
     load = load_of(found, "fission")
     assert (load.steps, load.trajectories) == (33, 64)
     assert load.learned > 0
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "specs" / "papers").glob("*.rlspec")), ids=lambda path: path.stem)
+def test_budget_and_plan_count_the_same_judge_calls(path: Path) -> None:
+    plan = plan_of(path.read_text())
+    counted = {load.stage: sum(c.number for c in load.calls if c.kind == "judge") for load in loads(plan)}
+    assert counted == {budget.stage: budget.judge_calls for budget in plan.budget}
+
+
+def test_an_examination_is_judged_too() -> None:
+    exam = "judge turns : oracle { }  stage exam : evaluate { after = [train]  tasks = 40tasks  trials = 4trajs }"
+    assert [(b.stage, b.judge_calls) for b in plan_of(spec(more=exam)).budget] == [("exam", 160), ("train", 64)]

@@ -168,13 +168,18 @@ def read(folder: Path, name: str, split: str) -> Domain:
     """A domain's data. The tasks of the test split are in `tasks.json`, others in `tasks_<split>.json`.
 
     Raises:
-        Refusal: RLC0601 the domain has no tools here, RLC0701 the data cannot be read, RLC0711 it is something else.
+        Refusal: RLC0601 the domain has no tools here, RLC0505 its data has no such split, RLC0701 the data cannot be
+            read, RLC0711 it is something else.
     """
     if name != "airline":
         raise Refusal("RLC0601", f"tau-bench's {name} desk has no tools here", "write `domain = [airline]`")
     at = folder / name
     tables = {table: _json(at / f"{table}.json") for table in TABLES}
-    listed = _json(at / ("tasks.json" if split == "test" else f"tasks_{split}.json"))
+    wanted = at / ("tasks.json" if split == "test" else f"tasks_{split}.json")
+    if split != "test" and not wanted.exists() and (at / "tasks.json").exists():
+        raise Refusal("RLC0505", f"tau-bench's {name} tasks in {at} have no {split} split: there is no {wanted.name}",
+                      "write `split = test`")  # fmt: skip
+    listed = _json(wanted)
     entries = listed["tasks"] if isinstance(listed, Mapping) else listed
     schemas = _json(at / "tools.json")
     try:

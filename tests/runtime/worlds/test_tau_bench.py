@@ -132,3 +132,6 @@ def test_what_is_not_there_is_refused(tmp_path):
     with pytest.raises(Refusal) as refused:
         TauBenchWorld(TauBench(domain=("retail",), split="test", source=str(DATA)))
     assert refused.value.code == "RLC0601"
+    with pytest.raises(Refusal, match="no train split") as refused:
+        TauBenchWorld(TauBench(domain=("airline",), split="train", source=str(DATA)))
+    assert refused.value.code == "RLC0505"
