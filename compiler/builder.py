@@ -34,15 +34,18 @@ class Builder:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        self._levels: list[Level] = []  # of the steps
         self.inputs: dict[str, Input] = {}
         self._known: dict[tuple[Any, ...], int] = {}
 
     def _add(self, op: str, args: tuple[int, ...], level: Level, attrs: dict[str, Any]) -> int:
-        key = (op, args, tuple(sorted((k, repr(v)) for k, v in attrs.items())))
-        if key not in self._known:
-            self._known[key] = len(self.steps)
+        key = (op, args, tuple(sorted((k, repr(v)) for k, v in attrs.items()))) if attrs else (op, args)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = len(self.steps)
             self.steps.append(Step.model_construct(op=op, args=args, level=level.label, attrs=attrs))
-        return self._known[key]
+            self._levels.append(level)
+        return found
 
     def const(self, value: float) -> int:
         return self._add("const", (), Level.CONST, {"value": float(value)})
@@ -54,11 +57,12 @@ class Builder:
     def apply(self, op: str, *args: int, level: Level | None = None, **attrs: Any) -> int:
         """An operation; without `level`, the finest of its arguments (elementwise)."""
         if level is None:
-            level = finest(self.level(a) for a in args)
+            levels = self._levels
+            level = finest([levels[a] for a in args])
         return self._add(op, args, level, attrs)
 
     def level(self, step: int) -> Level:
-        return Level[self.steps[step].level.upper()]
+        return self._levels[step]
 
     def constant(self, step: int) -> float | None:
         """The value of a constant step, else None."""

@@ -30,6 +30,8 @@ class Flat:
 def flattened(experiment: Experiment) -> Flat:
     """The experiment's own definitions, and those of other files that something of it calls."""
     known = experiment.definitions
+    if not any("." in name for name in known):
+        return Flat(dict(known), {})
     taken = {name for name in known if "." not in name}
     names: dict[str, str] = {}
     for name in sorted(n for n in known if "." in n):

@@ -28,6 +28,10 @@ STATE_MATCHES = ("verified", "db_hash")
 TEXT_MATCHES = ("outputs_said",)
 
 
+def _all_of(step: Step) -> bool:
+    return True
+
+
 class Scored:
     """One environment's formulas, with what they read."""
 
@@ -35,6 +39,7 @@ class Scored:
         self.experiment, self.source = experiment, source
         self.steps = source.program.steps
         self.measures = {s.name: s.measure for s in source.signals}
+        self._reached: dict[str, list[Step]] = {}
 
     def formula(self, kind: str, name: str) -> Formula | None:
         """The declaration of a reward or advantage of this environment."""
@@ -54,8 +59,10 @@ class Scored:
     def reward(self) -> tree.Span:
         return self.span("reward", self.source.reward)
 
-    def reached(self, output: str, through: Callable[[Step], bool] = lambda _: True) -> list[Step]:
+    def reached(self, output: str, through: Callable[[Step], bool] = _all_of) -> list[Step]:
         """The steps that an output depends on; what lies behind a step that `through` refuses is left out."""
+        if through is _all_of and output in self._reached:
+            return self._reached[output]
         seen: set[int] = set()
         stack = [self.source.program.outputs[output]]
         while stack:
@@ -63,7 +70,10 @@ class Scored:
             if at not in seen and through(self.steps[at]):
                 seen.add(at)
                 stack.extend(self.steps[at].args)
-        return [self.steps[at] for at in sorted(seen)]
+        found = [self.steps[at] for at in sorted(seen)]
+        if through is _all_of:
+            self._reached[output] = found
+        return found
 
     def read(self, steps: list[Step]) -> set[str]:
         """`label.measure` of every signal among the steps; the policy's own KL is not one."""

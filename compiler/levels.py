@@ -30,9 +30,10 @@ class Level(IntEnum):
     @property
     def label(self) -> str:
         """The word that specs use."""
-        return self.name.lower()
+        return _LABELS[self]
 
 
+_LABELS = tuple(level.name.lower() for level in Level)
 BY_LABEL: dict[str, Level] = {level.label: level for level in Level}
 
 

@@ -73,16 +73,16 @@ class _Read(Mapping[str, FieldInfo]):
     def __init__(self, owner: type[Record]) -> None:
         self.owner = owner
         self.rules: dict[str, Callable[[Any], Any]] = {}
-        self._written: dict[str, tuple[Any, type, Any]] = {}  # annotation, whose it is, and the default in the class
+        self.written: dict[str, tuple[Any, type, Any]] = {}  # annotation, whose it is, and the default in the class
         self._known: dict[str, FieldInfo] = {}
-        self._checks: dict[str, Check] = {}
+        self.checks: dict[str, Check] = {}
         for base in reversed(owner.__mro__):
             if base is Record or not issubclass(base, Record):
                 continue
             own = vars(base)
             for name, annotation in base.__annotations__.items():
                 if not name.startswith("_") and not _of_class(annotation):
-                    self._written[name] = annotation, base, own.get(name, Undefined)
+                    self.written[name] = annotation, base, own.get(name, Undefined)
             for name, method in own.items():
                 if type(method).__module__.startswith("pydantic"):
                     raise TypeError(f"{base.__name__}.{name}: rules of records are of rlspec.compiler.records")
@@ -92,7 +92,7 @@ class _Read(Mapping[str, FieldInfo]):
     def __getitem__(self, name: str) -> FieldInfo:
         info = self._known.get(name)
         if info is None:
-            annotation, base, default = self._written[name]
+            annotation, base, default = self.written[name]
             info = FieldInfo(_evaluated(annotation, base), default)
             if strange := [m for m in info.metadata if type(m).__module__.startswith(("pydantic", "annotated_types"))]:
                 raise TypeError(
@@ -102,25 +102,25 @@ class _Read(Mapping[str, FieldInfo]):
         return info
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._written)
+        return iter(self.written)
 
     def __len__(self) -> int:
-        return len(self._written)
+        return len(self.written)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._written
+        return name in self.written
 
     def check(self, name: str) -> Check:
         """The check of a field."""
-        check = self._checks.get(name)
+        check = self.checks.get(name)
         if check is None:
             info = self[name]
-            check = self._checks[name] = check_of(info.annotation, info.metadata)
+            check = self.checks[name] = check_of(info.annotation, info.metadata)
         return check
 
     def default(self, name: str) -> Any:
         """The default of a field; Undefined where there is none."""
-        default = self._written[name][2]
+        default = self.written[name][2]
         if default is Undefined or isinstance(default, Facts):
             return self[name].get_default()
         return default
@@ -177,19 +177,23 @@ class Record:
 
     def _fill(self, values: Mapping[str, Any], place: Place, problems: list[Problem]) -> None:
         read, before = self._read(), len(problems)
-        object.__setattr__(self, "model_fields_set", values.keys() & read.keys())
+        object.__setattr__(self, "model_fields_set", values.keys() & read.written.keys())
         own = self.__dict__
-        for name in read:
+        checks, written = read.checks, read.written
+        for name in written:
             if name in values:
-                own[name] = read.check(name)(values[name], (*place, name), problems)
+                check = checks.get(name) or read.check(name)
+                own[name] = check(values[name], (*place, name), problems)
                 continue
-            default = read.default(name)
+            default = written[name][2]
+            if default is Undefined or isinstance(default, Facts):
+                default = read.default(name)
             if default is Undefined:
                 problems.append(problem_of("missing", (*place, name), "Field required", values))
             else:
                 own[name] = default
         for name in values:
-            if name not in read:
+            if name not in written:
                 said = "Extra inputs are not permitted"
                 problems.append(problem_of("extra_forbidden", (*place, name), said, values[name]))
         if len(problems) > before:

@@ -38,10 +38,9 @@ else:
             import dataclasses
 
             return dataclasses.replace(value, **changes)
-        for name in given:
-            if name not in changes:
-                changes[name] = getattr(value, name)
-        return cls(**changes)
+        if not changes.keys() <= set(given):
+            return cls(**changes)  # says which field there is not
+        return cls(*[changes[name] if name in changes else getattr(value, name) for name in given])
 
     def dataclass(cls: type | None = None, /, **options: Any) -> Any:
         """As `dataclasses.dataclass`."""
