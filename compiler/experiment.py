@@ -29,6 +29,7 @@ FORMULAS = ("signal", "let", "reward", "advantage")
 SETTINGS = ("title", "cites", "seed", "note")
 OTHERS = ("param", "mix", "credit", "def", "variant", "sweep", "claims", "test")
 WIRING: dict[str, dict[str, str]] = {
+    "env": {"on_failure": ""},
     "user": {"serves": "env", "on_failure": ""},
     "judge": {"on": "env", "on_failure": ""},
 }

@@ -113,10 +113,12 @@ class Inputs:
     def input(self, name: str, part: Declared, measure: str, span: tree.Span, declared: Type | None = None) -> Value:
         """An input of the program that reads a part's measure."""
         known = part.schema.MEASURES
-        if measure not in known:
+        reasons: dict[str, str] = getattr(part.component, "unmeasured", dict)()
+        if measure not in known or measure in reasons:
             self._no_table(part.label, measure, span)
             near = near_name(measure, known)
             hint = f"did you mean `{near}`?" if near else f"it measures {', '.join(known) or 'nothing'}"
+            hint = reasons.get(measure, hint)
             raise self.elaborator.fail("RLC0109", f"`{part.label}` does not measure `{measure}`", span, hint)
         found = measure_type(known[measure])
         if declared is not None:

@@ -116,6 +116,7 @@ CODES: dict[str, str] = {
     "RLC0711": "a file is no log of the kind that is imported",
     "RLC0712": "a secret is not set in the environment",
     "RLC0713": "the lock is missing, or something is not as it was locked",
+    "RLC0714": "a server that the spec needs does not answer as it should",
     # 08 claims and tests
     "RLC0801": "a claim does not add up",
     "RLC0802": "an expectation of a test does not hold",

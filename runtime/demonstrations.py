@@ -15,6 +15,9 @@ from rlspec.runtime.streams import derived_seed, stream
 from rlspec.runtime.worlds.answers import AnswerWorld
 from rlspec.runtime.worlds.codegym import world as codegym
 from rlspec.runtime.worlds.codegym.shown import oracle, recorded
+from rlspec.runtime.worlds.distilled import read_talks
+from rlspec.runtime.worlds.mcp.world import McpWorld
+from rlspec.runtime.worlds.played import PlayedWorld
 from rlspec.runtime.worlds.protocol import Message, Task
 from rlspec.runtime.worlds.registry import live_of, world_of
 
@@ -67,6 +70,10 @@ def _of(plan: Plan, source: SourcePlan, label: str, stage: Sft, first: int, coun
     if isinstance(world, codegym.GymWorld):
         shown_tasks = _of_gym(world, plan, label, stage, range(first, first + count))
         return [Dialogue(world.system, task.tools or world.tools, dialogue) for task, dialogue in shown_tasks]
+    if isinstance(world, McpWorld | PlayedWorld) and world.config.distilled:
+        talks = read_talks(Path(world.config.distilled))
+        numbers = range(first, first + count)
+        return [Dialogue(world.system, world.tools, talks[number % len(talks)]) for number in numbers]
     raise Refusal("RLC0601", f"nobody demonstrates `{source.env}` here", "start from a trained policy")
 
 

@@ -32,6 +32,7 @@ from rlspec.runtime.worlds.protocol import (
     InfraFailure,
     Judge,
     Message,
+    Observation,
     Session,
     Task,
     Users,
@@ -110,7 +111,7 @@ class _Talk:
     job: Job
     desk: Desk
     task: Task
-    session: Session
+    session: Session | None
     user: UserSession | None
     live: dict[str, _Talk]  # conversations in progress, this one among them
     done: dict[str, Trajectory]
@@ -120,6 +121,12 @@ class _Talk:
     unseen: frozenset[int] = frozenset()  # places of the dialogue that no judge is shown
     earlier: int = 0  # turns of the agent that judges see and that are not this conversation's own
     judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # by judges that interrupt, so far
+
+    @property
+    def opened_session(self) -> Session:
+        """The session, once there is one."""
+        assert self.session is not None
+        return self.session
 
     @property
     def events(self) -> int:
@@ -133,8 +140,10 @@ class _Talk:
 
 
 def at_once(desks: Iterable[Desk]) -> int:
-    """How many users and judges may be waited for at a time."""
-    everyone = [part for desk in desks for part in (desk.users, *desk.examiners.values(), *desk.judges.values())]
+    """How many worlds, users and judges may be waited for at a time."""
+    everyone = [
+        part for desk in desks for part in (desk.world, desk.users, *desk.examiners.values(), *desk.judges.values())
+    ]
     return max((int(getattr(part, "at_once", 1)) for part in everyone), default=1)
 
 
@@ -204,16 +213,22 @@ class Roller:
     def _begin(self, job: Job, live: dict[str, _Talk], done: dict[str, Trajectory]) -> None:
         desk = self.desks[job.env]
         task = self.task(job.env, job.split, job.task)
-        talk = _Talk(job, desk, task, desk.world.reset(task), None, live, done)
-        live[job.key] = talk
-        if job.start is not None:
-            start = job.start
-            self._move(talk, lambda: self._open(talk, self._recovery(talk, start)))
-            return
-        slow = is_slow(desk.talks(job))
+        talk = live[job.key] = _Talk(job, desk, task, None, None, live, done)
         self._move(
-            talk, lambda: self._ask(talk, slow, lambda: self._first(talk), lambda said: self._opening(talk, said))
+            talk,
+            lambda: self._ask(
+                talk, is_slow(desk.world), lambda: desk.world.reset(task), lambda session: self._begun(talk, session)
+            ),
         )
+
+    def _begun(self, talk: _Talk, session: Session) -> Finish | None:
+        """The world is there: let the user begin, or play a failed attempt again."""
+        talk.session, job, start = session, talk.job, talk.job.start
+        slow = is_slow(talk.desk.talks(job))
+        if start is not None:
+            slow = slow or is_slow(talk.desk.world)
+            return self._ask(talk, slow, lambda: self._recovery(talk, start), lambda shown: self._open(talk, shown))
+        return self._ask(talk, slow, lambda: self._first(talk), lambda said: self._opening(talk, said))
 
     def _open(self, talk: _Talk, pieces: list[Piece]) -> None:
         """Let the agent begin."""
@@ -248,7 +263,7 @@ class Roller:
             talk.unseen = frozenset(range(len(talk.dialogue)))
             talk.dialogue.append(Message("user", said))
             return [*pieces, self.renderer.user(said, stopped)]
-        talk.user = play(start, job.key, task, talk.session, users, self._users_numbers, job.phrasing)
+        talk.user = play(start, job.key, task, talk.opened_session, users, self._users_numbers, job.phrasing)
         talk.unseen = start.unplayed
         talk.earlier = sum(m.role == "agent" for m in talk.seen)
         if start.feedback:
@@ -278,11 +293,13 @@ class Roller:
         talk.ledger.append("agent", sampled.tokens, sampled.logprobs, max(sampled.versions, default=-1))
         message = self.renderer.read(sampled.tokens)
         if message.call is not None:
-            observation = talk.session.step(message.call)
-            message = Message("agent", message.text, message.call, status=observation.status, wrote=observation.wrote)
-            answer = Message("tool", observation.text, status=observation.status, wrote=observation.wrote)
-            ends: Finish | None = "transferred" if observation.ends else None
-            return self._answered(talk, sampled, message, answer, ends)
+            call = message.call
+            return self._ask(
+                talk,
+                is_slow(talk.desk.world),
+                lambda: talk.opened_session.step(call),
+                lambda seen: self._observed(talk, sampled, message, seen),
+            )
         if message.malformed is not None:
             answer = Message("tool", f"error : {message.malformed}", status="error")
             return self._answered(talk, sampled, message, answer, None)
@@ -294,6 +311,12 @@ class Roller:
             lambda: self._user_answers(talk, message.text),
             lambda said: self._answered(talk, sampled, message, *said),
         )
+
+    def _observed(self, talk: _Talk, sampled: Sampled, said: Message, seen: Observation) -> Finish | None:
+        """What a call came to."""
+        message = Message("agent", said.text, said.call, status=seen.status, wrote=seen.wrote)
+        answer = Message("tool", seen.text, status=seen.status, wrote=seen.wrote)
+        return self._answered(talk, sampled, message, answer, "transferred" if seen.ends else None)
 
     def _answered(
         self, talk: _Talk, sampled: Sampled, message: Message, answer: Message, ends: Finish | None
@@ -359,7 +382,7 @@ class Roller:
 
     def _end(self, talk: _Talk, finish: Finish, failure: str | None = None) -> None:
         """Measure, close, have it judged."""
-        job, source = talk.job, talk.desk.source
+        job = talk.job
         out = Trajectory(
             job.key,
             job.env,
@@ -370,18 +393,35 @@ class Roller:
             finish=finish,
             failure=failure,
         )
+        if is_slow(talk.desk.world):
+            self._waiting.ask(
+                job.key, partial(self._measured, talk, out), lambda told: self._have_judged(talk, told.get())
+            )
+        else:
+            self._have_judged(talk, self._measured(talk, out))
+
+    def _measured(self, talk: _Talk, out: Trajectory) -> Trajectory:
+        """Measure the world and the user, and close the session."""
+        job, session = talk.job, talk.session
+        if session is None:  # there is none where the world failed to begin
+            return out
         try:
-            if failure is None:
-                if isinstance(talk.session, Hearing) and finish in ("turn_limit", "context_limit"):
-                    talk.session.cut()
-                out.measures = {f"{job.env}.{k}": v for k, v in talk.session.measure().items()}
-                speaker = job.user or source.user
+            if out.failure is None:
+                if isinstance(session, Hearing) and out.finish in ("turn_limit", "context_limit"):
+                    session.cut()
+                out.measures = {f"{job.env}.{k}": v for k, v in session.measure().items()}
+                speaker = job.user or talk.desk.source.user
                 if talk.user is not None and speaker is not None:
                     out.measures |= {f"{speaker}.{k}": v for k, v in talk.user.measure().items()}
         except InfraFailure as error:
             out.finish, out.failure = "failed", str(error)
         finally:
-            talk.session.close()
+            session.close()
+        return out
+
+    def _have_judged(self, talk: _Talk, out: Trajectory) -> None:
+        """Have a trajectory judged, if it is whole."""
+        job = talk.job
         if out.failure is None and any(map(is_slow, talk.desk.judges.values())):
             judged = partial(self._judgements, talk)
             self._waiting.ask(job.key, judged, lambda outcome: self._finish(talk, out, outcome.get))

@@ -24,6 +24,7 @@ def catalog() -> dict[str, dict[str, type[Component]]]:
         shop,
         stages,
         tiers,
+        tool_sides,
         users,
         wording,
     )
@@ -31,7 +32,7 @@ def catalog() -> dict[str, dict[str, type[Component]]]:
     found: dict[str, dict[str, type[Component]]] = {}
     for module in (
         policies, shop, users, papers, answers, stages, machine, tiers, calls, wording, prices, calibration, resampling,
-        critic, codegym,
+        critic, codegym, tool_sides,
     ):  # fmt: skip
         for entry in vars(module).values():
             if isinstance(entry, type) and issubclass(entry, Component) and "NAME" in vars(entry):

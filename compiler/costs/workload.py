@@ -18,6 +18,8 @@ figures)."""
 SEEN_BESIDE = {"instruction": 1024, "gold_calls": 1024}
 """Tokens of what a judge is shown and the agent is not (an assumption, too). The policy text is part of the agent's
 context."""
+EXCERPT = 1024
+"""Tokens of a tool's schema and of the database's excerpt that a model reads which plays the tool (an assumption)."""
 REPLY = 1024
 """Tokens of an answer where the component declares no limit (an assumption)."""
 
@@ -123,7 +125,12 @@ class _Loader:
         if diagnostician.get("model"):
             yield self._of_diagnostician(diagnostician)
         envs = {env.label: env for env in self.plan.envs}
-        with_tools = {s.env: self.turns(envs[s.env]) for s in drawn if "max_turns" in envs[s.env].fields}
+        played = {s.env: s.share for s in drawn if envs[s.env].fields.get("model")}
+        for label, share in played.items():
+            yield self._of_player(envs[label], share)
+        with_tools = {
+            s.env: self.turns(envs[s.env]) for s in drawn if "max_turns" in envs[s.env].fields and s.env not in played
+        }
         if with_tools:
             shares = {s.env: s.share for s in drawn if s.env in with_tools}
             yield self._made("tools", "tools", with_tools, shares)
@@ -163,6 +170,15 @@ class _Loader:
             return 0
         events = int(env.fields.get("max_events", 0) or 0)
         return min(self.turns(env), events) if events else self.turns(env)
+
+    def _of_player(self, env: ComponentPlan, share: float) -> Calls:
+        """A model that plays the tools: asked once per call, at most for every message of the agent, and shown the
+        calls before it."""
+        limit = self._answer(env)
+        events = int(env.fields.get("max_events", 0) or 0)
+        most = min(self.turns(env), events) if events else self.turns(env)
+        reads = sum(EXCERPT + self._prefix(i, self.message + limit) for i in range(most))
+        return self._made("tools", env.label, {env.label: most}, {env.label: share}, env, reads, most * limit)
 
     def _of_judge(self, judge: ComponentPlan, judged: Mapping[str, float]) -> Calls:
         """One call for a whole trajectory, or one for every turn of it; tools and users stand in what it reads."""

@@ -13,6 +13,7 @@ from rlspec.compiler.catalog.codegym import Gym, Synthesis
 from rlspec.compiler.catalog.papers import LlmJudge, TauBench
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
 from rlspec.compiler.catalog.tiers import Tiers
+from rlspec.compiler.catalog.tool_sides import Mcp, Played
 from rlspec.compiler.catalog.users import LlmUser, RecordedUser, ScriptedUser, StaticUser
 from rlspec.compiler.catalog.wording import Wording
 from rlspec.compiler.plan import ComponentPlan, Plan, SourcePlan
@@ -26,11 +27,15 @@ from rlspec.runtime.worlds.codegym import store as environments
 from rlspec.runtime.worlds.codegym.world import GymWorld
 from rlspec.runtime.worlds.llm_judge import LlmJudgement
 from rlspec.runtime.worlds.llm_user import LlmUsers
+from rlspec.runtime.worlds.mcp.world import McpWorld
 from rlspec.runtime.worlds.neutral import falls_back
+from rlspec.runtime.worlds.played import PlayedWorld
 from rlspec.runtime.worlds.protocol import Judge, Users, World
 from rlspec.runtime.worlds.recorded import RecordedUsers, StaticUsers, of, read_recordings
 from rlspec.runtime.worlds.shop.modes import ScriptedUsers, recorded_users
 from rlspec.runtime.worlds.shop.requests import whole_request
+from rlspec.runtime.worlds.shop.user import AgendaUsers
+from rlspec.runtime.worlds.task_file import read_tasks
 from rlspec.runtime.worlds.tau_bench.world import TauBenchWorld
 from rlspec.runtime.worlds.tiers import TierJudge
 from rlspec.runtime.worlds.wording import WordingJudge
@@ -77,6 +82,10 @@ def world_of(plan: Plan, source: SourcePlan) -> World:
         return TauBenchWorld(component)
     if isinstance(component, Gym):
         return GymWorld(component, environments.read(environments_of(plan, component)))
+    if isinstance(component, Mcp):
+        return McpWorld(component, retries_of(plan.labelled(source.env)))
+    if isinstance(component, Played):
+        return PlayedWorld(component, retries_of(plan.labelled(source.env)))
     raise _refuse(component)
 
 
@@ -106,11 +115,12 @@ def _user(plan: Plan, label: str, env: str) -> Users:
     if component.FACTORY is not None:
         found: Users = _plugged(component, plan)
         return found
-    if isinstance(component, AgendaUser) and isinstance(world, Shop):
-        return shop.make_user(component, world)
+    wishes = isinstance(world, Shop) or (isinstance(world, Mcp | Played) and has_wishes(world))
+    if isinstance(component, AgendaUser) and wishes:
+        return AgendaUsers(component)
     if isinstance(component, StaticUser):
-        return StaticUsers(whole_request if isinstance(world, Shop) else lambda task, rng, phrasing: task.instruction)
-    if isinstance(component, ScriptedUser) and isinstance(world, Shop):
+        return StaticUsers(whole_request if wishes else lambda task, rng, phrasing: task.instruction)
+    if isinstance(component, ScriptedUser) and wishes:
         return ScriptedUsers(component)
     if isinstance(component, RecordedUser) and component.source:
         return RecordedUsers(of(read_recordings(Path(component.source))), component.at_the_end)
@@ -119,6 +129,12 @@ def _user(plan: Plan, label: str, env: str) -> Users:
     if isinstance(component, LlmUser):
         return LlmUsers(component, retries_of(plan.labelled(label)))
     raise _refuse(component)
+
+
+def has_wishes(env: Mcp | Played) -> bool:
+    """Whether an environment's tasks tell what the shop's users know of theirs. Raises as `read_tasks`."""
+    tasks = [task for found in read_tasks(Path(env.tasks), env.test_share).tasks.values() for task in found]
+    return all({"name", "wishes", "rows"} <= task.payload.keys() for task in tasks)
 
 
 def retries_of(part: ComponentPlan) -> int:
@@ -170,9 +186,9 @@ def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:
 
 
 def tolerated_failures(plan: Plan) -> float:
-    """The share of failed trajectories of a step above which the run ends: the smallest `abort_above` of users and
-    judges, 1 without any."""
-    rules = [rule for part in (*plan.users, *plan.judges) for rule in part.wiring.get("on_failure", [])]
+    """The share of failed trajectories of a step above which the run ends: the smallest `abort_above` of environments,
+    users and judges, 1 without any."""
+    rules = [rule for part in (*plan.envs, *plan.users, *plan.judges) for rule in part.wiring.get("on_failure", [])]
     return min((float(r["abort_above"][0]) for r in rules if isinstance(r, dict) and "abort_above" in r), default=1.0)
 
 
@@ -197,7 +213,9 @@ def runnable(plan: Plan) -> None:
     for source in plan.drawn:
         env = plan.labelled(source.env).component()
         if not (isinstance(env, Gym) and not env.source):  # its environments are made when the run has begun
-            world_of(plan, source)
+            made = world_of(plan, source)
+            if isinstance(made, McpWorld | PlayedWorld):
+                made.ready()
         user_of(plan, source)
         examiners_of(plan, source)
         judges_of(plan, source)
