@@ -26,6 +26,7 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
     (no advantage comes from them); `failed` the share that the machinery lost, which counts nowhere else, and
     `failed.judge` and so on whose failures they were, where there are any. What was
     sampled again after a failure counts in `trajectories` and in its own source's figures only;
+    `error_recovery` is the success of those that the env answered with an error at least once, where there are any;
     `dead_turns` and `misaligned_turns` are those of `rlspec.runtime.turn_health`.
     """
     sound = [t for t in trajectories if t.failure is None]
@@ -57,6 +58,9 @@ def describe(plan: Plan, trajectories: Sequence[Trajectory]) -> dict[str, float]
     out["agent_tokens"] = mean(float(sum(s.stop - s.start for s in t.ledger.turn_slices())) for t in first)
     for finish in FINISHES:
         out[f"finish.{finish}"] = mean(float(t.finish == finish) for t in first)
+    erred = [t for t in first if t.measures.get(f"{t.env}.errors")]
+    if erred:
+        out["error_recovery"] = mean(float(t.measures.get(f"{t.env}.verified", 0)) for t in erred)
     again = {source.stage for source in plan.sources}
     out |= {n: v for n, v in _measures(first).items() if n.partition(".")[0] not in again}
     return out

@@ -187,6 +187,7 @@ class Resampling:
         if own:
             out["groups"] = float(len({t.group for t in own}))
             out["recovered"] = mean(1.0 - float(t.scores[output_name(self.label)]) for t in own)
+            out["success"] = mean(float(t.measures.get(f"{t.env}.verified", 0)) for t in own)
         return {f"{self.label}.{name}": value for name, value in out.items()}
 
 

@@ -37,6 +37,13 @@ class Feedback(Struct):
     anything: Annotated[str, Field(description="what is said when a text was rejected, or nothing was found")] = (
         "error : something is wrong"
     )
+    own_words: Annotated[
+        bool,
+        Field(
+            description="a call that the environment answered with an error is answered by the same words, as it is "
+            "when nobody diagnoses; the texts above are for the other faults"
+        ),
+    ] = False
     given: Annotated[bool, Field(description="whether it is said; without it a recovery sees its failure alone")] = True
     by: Annotated[
         Literal["rule", "llm", "policy"],

@@ -18,6 +18,13 @@ from rlspec.compiler.catalog.base import Component, Struct, Unit
 from rlspec.compiler.records import Field, model_validator
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Intent = Literal["cancel", "address", "recolour", "refund", "payment", "card", "home"]
+INTENTS_OF: tuple[tuple[Intent, ...], ...] = (
+    ("address", "recolour"),
+    ("cancel", "address", "recolour", "refund"),
+    ("cancel", "address", "recolour", "refund", "payment", "card", "home"),
+)
+"""What users may want at difficulty 0, 1, and above."""
 OBJECTION = "that was a mistake , look again"
 """What a judge that interrupts says, where the spec does not."""
 
@@ -57,6 +64,9 @@ class Shop(Component):
             "intents; 3: four orders, seven intents, always two requests, each with a first thought",
         ),
     ] = 1
+    intents: Annotated[
+        tuple[Intent, ...], Field(description="only these of the difficulty's intents; none named means all of them")
+    ] = ()
     second_request: Annotated[
         Share, Field(description="share of the tasks of difficulty 1 and 2 that have a second request")
     ] = 0.3
@@ -79,6 +89,17 @@ class Shop(Component):
         ),
     ] = "db_hash"
     seed: Annotated[int, Field(ge=0, description="of the sequence of tasks")] = 0
+
+    @model_validator(mode="after")
+    def _possible(self) -> Shop:
+        """The intents belong to the difficulty, and two requests can be made of them."""
+        known = INTENTS_OF[min(self.difficulty, 2)]
+        strange = [intent for intent in self.intents if intent not in known]
+        if strange:
+            raise ValueError(f"difficulty {self.difficulty} has no {', '.join(strange)}, only {', '.join(known)}")
+        if self.difficulty >= 2 and len(set(self.intents)) == 1 and self.intents[0] in ("card", "home"):
+            raise ValueError(f"two requests cannot both be about the {self.intents[0]}: name another intent too")
+        return self
 
 
 class AgendaUser(Component):
@@ -151,6 +172,9 @@ class Demonstrators(Struct):
     leaves: Annotated[Share, Field(description="share of the early ones that leave before the first write")] = 0.6
     changed: Annotated[Share, Field(description="share of the demonstrations whose user may change its mind")] = 0.15
     repair: Annotated[Share, Field(description="share that make one faulty call, read the error and repair it")] = 0.08
+    resigns: Annotated[
+        Share, Field(description="share of those with a faulty call that say goodbye at the error and repair nothing")
+    ] = 0.0
     at_once: Annotated[
         Share,
         Field(

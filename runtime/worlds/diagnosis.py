@@ -40,16 +40,18 @@ def diagnose(task: Task, tools: Sequence[Mapping[str, Any]], dialogue: Sequence[
     for place, message in enumerate(dialogue):
         if message.role != "agent":
             continue
+        answer = answer_to(dialogue, place)
+        own = answer.text if says.own_words and answer.role == "tool" and answer.status == "error" else ""
         if message.malformed is not None or (message.call is not None and not schemas.accept(message.call)):
-            return _said(place, "format", says.malformed, says, task)
+            return _said(place, "format", own or says.malformed, says, task)
         if message.call is None:
             continue
         equal = next((g for g in left if g.name == message.call.name and _form(g) == _form(message.call)), None)
-        if equal is not None and answer_to(dialogue, place).status != "error":
+        if equal is not None and answer.status != "error":
             left.remove(equal)
-        elif answer_to(dialogue, place).status == "error" or answer_to(dialogue, place).wrote:
-            refused = answer_to(dialogue, place).status == "error"
-            return _said(place, "semantic", _wording(message.call, left, refused, says), says, task)
+        elif answer.status == "error" or answer.wrote:
+            text = own or _wording(message.call, left, answer.status == "error", says)
+            return _said(place, "semantic", text, says, task)
     return _said(len(dialogue), "semantic", says.unfinished if left else says.anything, says, task)
 
 

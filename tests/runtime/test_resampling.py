@@ -94,6 +94,12 @@ def test_failures_become_groups_of_the_next_step(folder: Path) -> None:
     assert all(line["again.groups"] == 2 for line in later)
     assert all(line["trajectories"] == 12 + 6 for line in later)
     assert all(0 <= line["again.recovered"] <= 1 for line in later)
+    for line, step in zip(later, trajectories(folder / "straight")[1:], strict=True):
+        again = [t.measures["desk.verified"] for t in step if t.key.startswith("again/")]
+        assert line["again.success"] == pytest.approx(sum(again) / 6)
+        erred = [t for t in step if not t.key.startswith("again/") and t.measures["desk.errors"] > 0]
+        rate = sum(t.measures["desk.verified"] for t in erred) / len(erred) if erred else None
+        assert line.get("error_recovery") == (rate if rate is None else pytest.approx(rate))
 
 
 def test_recoveries_see_the_attempt_and_learn_from_their_own_words_alone(folder: Path) -> None:

@@ -43,9 +43,10 @@ def demonstrate(
     rng: np.random.Generator,
     phrasing: str = "train",
     slips: bool = False,
+    resigns: bool = False,
 ) -> tuple[list[Message], Finish, bool]:
     """One talk: the messages, how it ended, and whether the final database is the reference one."""
-    session, user, oracle = world.reset(task), users.open(task, rng, phrasing), Oracle(style, slips)
+    session, user, oracle = world.reset(task), users.open(task, rng, phrasing), Oracle(style, slips, resigns)
     dialogue = [Message("user", user.first().text)]
     finish: Finish = "turn_limit"
     for _ in range(world.config.max_turns):
@@ -107,5 +108,6 @@ def each_demonstration(
         users: Users = fickle if changes else steady
         if mixture.at_once and rng.random() < mixture.at_once:
             users, style, changes = StaticUsers(whole_request), "hasty", False  # nobody would answer a question
-        talk = demonstrate(world, users, task, style, rng, phrasing, slips=draw_slip < mixture.repair)
+        slips, resigns = draw_slip < mixture.repair, draw_slip < mixture.repair * mixture.resigns
+        talk = demonstrate(world, users, task, style, rng, phrasing, slips, resigns)
         yield Demonstration(task, style, *talk, changes)

@@ -60,10 +60,12 @@ class Request:
 
 @dataclass(slots=True)
 class Oracle:
-    """One demonstrator in one talk. `slips`: make one faulty call where there is an occasion, and repair it."""
+    """One demonstrator in one talk. `slips`: make one faulty call where there is an occasion, and repair it; with
+    `resigns` say goodbye at its error."""
 
     style: Style
     slips: bool = False
+    resigns: bool = False
     _read: int = 0
     _name: str = ""
     _user: str = ""
@@ -75,6 +77,7 @@ class Oracle:
     _agreed: tuple[str, ...] = ()
     _done: tuple[str, ...] = ()
     _faulty: Call | None = None
+    _resigned: bool = False
 
     def act(self, dialogue: Sequence[Message]) -> Message:
         """The next message of the agent: a text or a call."""
@@ -117,6 +120,8 @@ class Oracle:
         if result.status == "error":
             if call != self._faulty:
                 self._done = self._request.stated()  # what was done before cannot be undone: go on
+            elif self.resigns:
+                self._resigned = True
             return
         found = json.loads(result.text)
         match call.name:
@@ -132,6 +137,8 @@ class Oracle:
 
     def _move(self) -> str | Call:
         request = self._request
+        if self._resigned:
+            return GOODBYE
         if not self._user:
             if self.slips and request.order:
                 return self._slip(Call("get_order", {"order_id": request.order}))

@@ -17,12 +17,12 @@ import json
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
-from rlspec.compiler.catalog.shop import Shop
+from rlspec.compiler.catalog.shop import INTENTS_OF, Shop
 from rlspec.runtime.streams import stream
 from rlspec.runtime.worlds.protocol import Call, Task
 from rlspec.runtime.worlds.shop import lexicon
 from rlspec.runtime.worlds.shop.customers import Customer, Dice, Rows, draw_customer, draw_rows
-from rlspec.runtime.worlds.shop.wishes import INTENTS, ON_ITEM, ON_USER, Wish
+from rlspec.runtime.worlds.shop.wishes import ON_ITEM, ON_USER, Wish
 
 SPLITS = ("train", "test")
 TRIES = 40
@@ -44,10 +44,10 @@ class Level:
 
 
 LEVELS = (
-    Level(("address", "recolour"), 1, (1, 1)),
-    Level(("cancel", "address", "recolour", "refund"), 2, (1, 2)),
-    Level(INTENTS, 3, (1, 2)),
-    Level(INTENTS, 4, (2, 2), every_wish_has_a_thought=True),
+    Level(INTENTS_OF[0], 1, (1, 1)),
+    Level(INTENTS_OF[1], 2, (1, 2)),
+    Level(INTENTS_OF[2], 3, (1, 2)),
+    Level(INTENTS_OF[2], 4, (2, 2), every_wish_has_a_thought=True),
 )
 
 
@@ -116,8 +116,9 @@ def _draw(config: Shop, level: Level, dice: Dice) -> tuple[Customer, list[Wish]]
     and a refund), which is why the tries are counted."""
     fewest, most = level.wishes
     count = fewest if fewest == most or dice.random() >= config.second_request else most
+    possible = [i for i in level.intents if i in config.intents or not config.intents]
     while True:
-        intents = [dice.one(level.intents) for _ in range(count)]
+        intents = [dice.one(possible) for _ in range(count)]
         if count == 2 and intents[0] == intents[1] and intents[0] in ON_USER:
             continue
         thinkers = range(count) if level.every_wish_has_a_thought else [int(dice.random() * count)]

@@ -78,6 +78,18 @@ def test_a_refused_call_that_is_like_no_gold_call_is_said_to_be_refused() -> Non
     assert found(said(Call("find", {"order": "W9"}), status="error"))[2] == "error : find was refused"
 
 
+def test_what_the_environment_said_itself_is_said_again_where_it_refused() -> None:
+    says = Feedback(own_words=True)
+    refused = said(Call("exchange", {"order": "W17", "item": "x", "count": 3}), status="error")
+    refused[2] = Message("tool", "out of stock", status="error")
+    assert diagnose(TASK, TOOLS, refused, says).text == "out of stock"
+    assert diagnose(TASK, TOOLS, said("no JSON"), says).text == "error : no JSON"
+    written = said(Call("exchange", {"order": "W17", "item": "x", "count": 3}))
+    assert diagnose(TASK, TOOLS, written, says).text == "error : wrong item"
+    refused[2] = Message("tool", "only the red lamp is here", status="error")
+    assert diagnose(TASK, TOOLS, refused, says).text == "error : something is wrong"
+
+
 def test_a_wording_that_gives_the_value_away_is_not_said() -> None:
     telling = Feedback(wrong="error : {argument} is Red-Lamp , not that")
     diagnosis = diagnose(TASK, TOOLS, said(Call("exchange", {"order": "W17", "item": "x", "count": 3})), telling)

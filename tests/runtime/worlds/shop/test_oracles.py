@@ -126,6 +126,20 @@ def test_faulty_calls_are_repaired_at_once():
         assert sum(message.status == "error" for message in one.dialogue) == 1
 
 
+def test_who_resigns_says_goodbye_at_the_error_and_the_others_are_as_before():
+    mixture = Demonstrators(confirm=0.0, early=0.0, changed=0.0, repair=1.0)
+    some = mixture.model_copy(update={"resigns": 0.5})
+    before, after = (demonstrations(Shop(), AgendaUser(), m, 100, seed=3) for m in (mixture, some))
+    changed = [(one, other) for one, other in zip(before, after, strict=True) if one.dialogue != other.dialogue]
+    assert 20 < len(changed) < 80
+    for one, other in changed:
+        error = next(place for place, message in enumerate(other.dialogue) if message.status == "error")
+        assert other.dialogue[: error + 1] == one.dialogue[: error + 1]
+        assert other.dialogue[error + 1].text == "bye"
+        assert one.verified
+        assert not other.verified
+
+
 def test_demonstrations_are_the_same_for_the_same_seed_and_in_any_part():
     arguments = (Shop(), AgendaUser(), Demonstrators())
     one = demonstrations(*arguments, 30, seed=4)

@@ -57,6 +57,16 @@ def test_splits_are_disjoint_in_content_under_any_seed():
     assert len(set(ids)) == len(ids)
 
 
+def test_only_the_named_intents_are_wanted():
+    world = make_world(Shop(difficulty=1, intents=("recolour", "refund")))
+    wanted = {wish.intent for number in range(40) for wish in wishes(world.task("train", number))}
+    assert wanted == {"recolour", "refund"}
+    with pytest.raises(ValueError, match="difficulty 0 has no refund"):
+        Shop(difficulty=0, intents=("recolour", "refund"))
+    with pytest.raises(ValueError, match="cannot both be about the card"):
+        Shop(difficulty=3, intents=("card",))
+
+
 def test_an_unknown_split_or_number_is_refused():
     with pytest.raises(ValueError, match="splits are train, test"):
         make_world(Shop()).task("validation", 0)
