@@ -23,6 +23,7 @@ works is run without a restart. Nothing else has to be told of it.
     metric = "fission.recovered"             # a key of metrics.jsonl; "*.x" is the first that ends in ".x"
     stage = "train"                          # the mean over its last ten lines; an evaluation has one
     percent = true
+    first = true                             # over its first ten lines instead
 
 What all arms of a comparison share belongs in its overlays: the same evaluation, and as many episodes for each. Cold
 starts are kept by what they are made of, so arms with equal ones learn it once per seed. The run of an arm and a seed
@@ -63,12 +64,14 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that a comparison has beside those of all: the mean of a metric over the last lines of a stage."""
+    """A column that a comparison has beside those of all: the mean of a metric over a stage's last lines, or its first
+    ones."""
 
     title: str
     metric: str
     stage: str
     percent: bool = False
+    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ LAST = 10
 """Lines of a training stage that its figures are means of."""
 COMMON = (
     Column("own success", "success", "train", True),
-    Column("own dead groups", "dead_groups", "train", True),
+    Column("own dead groups", "~dead_groups", "train", True),
     Column("own dead turns", "dead_turns", "train", True),
     Column("own misaligned turns", "misaligned_turns", "train", True),
     Column("asks first", "*.asked_first", "", True),
@@ -50,19 +50,24 @@ class Done:
     lines: list[dict[str, Any]]
     record: dict[str, Any]
 
-    def of(self, stage: str) -> list[dict[str, Any]]:
-        """The last lines of a stage: one of an evaluation, ten of training."""
+    def of(self, stage: str, first: bool = False) -> list[dict[str, Any]]:
+        """The last lines of a stage, or its first ones: one of an evaluation, ten of training."""
         own = [line for line in self.lines if line["stage"] == stage]
-        return own[-1:] if any(line.get("kind") == "evaluation" for line in own) else own[-LAST:]
+        count = 1 if any(line.get("kind") == "evaluation" for line in own) else LAST
+        return own[:count] if first else own[-count:]
 
-    def value(self, metric: str, stage: str) -> float | None:
-        """A metric's mean over a stage's last lines; None where it was not measured."""
-        found = [value for line in self.of(stage) if (value := _read(line, metric)) is not None]
+    def value(self, metric: str, stage: str, first: bool = False) -> float | None:
+        """A metric's mean over a stage's last or first lines; None where it was not measured."""
+        found = [value for line in self.of(stage, first) if (value := _read(line, metric)) is not None]
         return fmean(found) if found else None
 
     def episodes(self) -> float:
         """Trajectories that were sampled to learn from or to calibrate with."""
-        return sum(line["trajectories"] for line in self.lines if "reward" in line and line.get("kind") is None)
+        return sum(
+            line["trajectories"]
+            for line in self.lines
+            if line.get("kind") is None and any(name.rpartition(".")[2] == "reward" for name in line)
+        )
 
     def before(self, stage: str) -> float | None:
         """Success of an evaluation before training, where there is one."""
@@ -71,6 +76,9 @@ class Done:
 
 
 def _read(line: dict[str, Any], metric: str) -> float | None:
+    """ "*.x" is the first that ends in ".x", "~x" also x itself."""
+    if metric.startswith("~"):
+        return line.get(metric[1:], _read(line, f"*.{metric[1:]}"))
     if not metric.startswith("*."):
         return line.get(metric)
     return next((value for name, value in line.items() if name.endswith(metric[1:])), None)
@@ -124,7 +132,7 @@ def table(of: Paper, found: Sequence[Row]) -> str:
     columns = [*COMMON, *of.columns]
     values = {
         (row.arm.label, n): [v for done in row.done.values()
-                             if (v := done.value(c.metric, c.stage or of.evaluation)) is not None]
+                             if (v := done.value(c.metric, c.stage or of.evaluation, c.first)) is not None]
         for row in found for n, c in enumerate(columns)
     }  # fmt: skip
     shown = [n for n in range(len(columns)) if any(values[row.arm.label, n] for row in found)]
