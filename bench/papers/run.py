@@ -3,13 +3,15 @@
 python bench/papers/run.py                                  # everything that has not been run
 python bench/papers/run.py tarl mua_rl --seeds 0-1 --only live
 
-Goes on where it stopped, also inside a run. A run that fails is recorded with its exit status and shown by `table.py`;
+Goes on where it stopped, also inside a run. Several may be at work at once, each on a core: a run that one of them is
+busy with is left to it. A run that fails is recorded with its exit status and shown by `table.py`;
 it is tried again only with `--again`. The exit status is 1 when a run has failed. How arms are listed: `arms.py`.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import resource
@@ -17,7 +19,8 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from arms import ROOT, Job, jobs, papers
@@ -45,12 +48,24 @@ def wanted(out: Path, names: Sequence[str], seeds: set[int] | None, only: str | 
     ]
 
 
+@contextmanager
+def claimed(job: Job) -> Iterator[bool]:
+    """Whether the job is this process's, for as long as the block lasts. The lock ends with the process that has it."""
+    job.folder.parent.mkdir(parents=True, exist_ok=True)
+    with job.record.with_suffix(".lock").open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield job.outcome() is None
+
+
 def perform(job: Job, rlc: Sequence[str]) -> int:
     """One run to its end, from where an earlier attempt of it stopped; its exit status, which is also recorded."""
     command = [*rlc, "run", *job.arm.words(), "--seed", str(job.seed), "--executor", "local", "--out", str(job.folder)]
     if (job.folder / "plan.json").exists():
         command.append("--resume")
-    job.folder.parent.mkdir(parents=True, exist_ok=True)
     log = job.folder.parent / f"{job.seed}.log"
     began, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
     with log.open("a", encoding="utf-8") as file:
@@ -61,6 +76,18 @@ def perform(job: Job, rlc: Sequence[str]) -> int:
     line = {"status": status, "cpu_seconds": cpu, "wall_seconds": time.monotonic() - began, "command": command}
     job.record.write_text(json.dumps(line, indent=1) + "\n", encoding="utf-8")
     return status
+
+
+def attempted(job: Job, rlc: Sequence[str]) -> bool:
+    """Perform a job and say what came of it, unless somebody else has it."""
+    with claimed(job) as ours:
+        if not ours:
+            return False
+        began, status = time.strftime("%H:%M:%S"), perform(job, rlc)
+    found = job.outcome() or {}
+    told = f"{began} {job.paper} {job.arm.label} seed {job.seed}: "
+    print(f"{told}status {status}, {found['cpu_seconds']:.0f} CPU s, {found['wall_seconds']:.0f} s", flush=True)
+    return True
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -79,14 +106,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 job.record.unlink()
     while True:
         asked = wanted(given.out, given.papers, given.seeds, given.only)
-        job = next((job for job in asked if job.outcome() is None), None)
-        if job is None:
+        if not any(attempted(job, given.rlc) for job in asked if job.outcome() is None):
             break
-        began = time.strftime("%H:%M:%S")
-        status = perform(job, given.rlc)
-        found = job.outcome() or {}
-        told = f"{began} {job.paper} {job.arm.label} seed {job.seed}: "
-        print(f"{told}status {status}, {found['cpu_seconds']:.0f} CPU s, {found['wall_seconds']:.0f} s", flush=True)
     failed = [job for job in asked if (job.outcome() or {}).get("status")]
     for job in failed:
         print(f"failed: {job.folder}", file=sys.stderr)
