@@ -20,10 +20,10 @@ works is run without a restart. Nothing else has to be told of it.
 
     [[column]]                               # columns beside those that every table has
     title = "recovered"
-    metric = "fission.recovered"             # a key of metrics.jsonl; "*.x" is the first that ends in ".x"
+    metric = "fission.recovered"             # a key of metrics.jsonl; "*.x" is the first that ends in ".x", "~x" that
+                                             # or x itself; "first x" is over the stage's first lines
     stage = "train"                          # the mean over its last ten lines; an evaluation has one
     percent = true
-    first = true                             # over its first ten lines instead
 
 What all arms of a comparison share belongs in its overlays: the same evaluation, and as many episodes for each. Cold
 starts are kept by what they are made of, so arms with equal ones learn it once per seed. The run of an arm and a seed
@@ -64,14 +64,13 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that a comparison has beside those of all: the mean of a metric over a stage's last lines, or its first
-    ones."""
+    """A column that a comparison has beside those of all: the mean of a metric over a stage's last lines, or over its
+    first ones."""
 
     title: str
     metric: str
     stage: str
     percent: bool = False
-    first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

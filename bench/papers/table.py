@@ -56,8 +56,9 @@ class Done:
         count = 1 if any(line.get("kind") == "evaluation" for line in own) else LAST
         return own[:count] if first else own[-count:]
 
-    def value(self, metric: str, stage: str, first: bool = False) -> float | None:
+    def value(self, metric: str, stage: str) -> float | None:
         """A metric's mean over a stage's last or first lines; None where it was not measured."""
+        first, metric = metric.startswith("first "), metric.removeprefix("first ")
         found = [value for line in self.of(stage, first) if (value := _read(line, metric)) is not None]
         return fmean(found) if found else None
 
@@ -132,7 +133,7 @@ def table(of: Paper, found: Sequence[Row]) -> str:
     columns = [*COMMON, *of.columns]
     values = {
         (row.arm.label, n): [v for done in row.done.values()
-                             if (v := done.value(c.metric, c.stage or of.evaluation, c.first)) is not None]
+                             if (v := done.value(c.metric, c.stage or of.evaluation)) is not None]
         for row in found for n, c in enumerate(columns)
     }  # fmt: skip
     shown = [n for n in range(len(columns)) if any(values[row.arm.label, n] for row in found)]
