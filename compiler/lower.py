@@ -132,6 +132,8 @@ def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
         if declared.name == "resample" and fields["feedback"]["by"] == "rule":
             for name in ("by", "on_leak", "on_failure", "llm", "policy"):
                 del fields["feedback"][name]  # the same
+        if declared.name == "resample" and fields["errors"] == "live":
+            del fields["errors"], fields["collect"]  # the same
         out.append(StagePlan(label=declared.label, name=declared.name, fields=fields, policy_from=trained))
         if isinstance(declared.made, Stage) and declared.made.TRAINS:
             trained = declared.label

@@ -74,9 +74,8 @@ class Resampling:
         self._depths, self._said = {}, {}
         if step == 0 or step % self.stage.trigger:
             return []
-        fresh = [f for f in self.buffer if step - f.step <= self.stage.max_age]
-        self.stale = len(self.buffer) - len(fresh)
-        order = fresh[::-1] if self.stage.buffer == "lifo" else list(fresh)
+        order = queue(self.buffer, self.stage, step)
+        self.stale = len(self.buffer) - len(order)
         chosen: list[Failure] = []
         taken: set[str] = set()
         for failure in order:
@@ -87,7 +86,9 @@ class Resampling:
                 self.late += 1
                 continue
             chosen.append(failure)
-        self.run_.failures[self.label] = [f for f in fresh if f.key not in taken]
+        if self.stage.errors == "live":
+            kept = {f.key for f in order} - taken
+            self.run_.failures[self.label] = [f for f in self.buffer if f.key in kept]
         return self._groups(step, first, chosen)
 
     def _groups(self, step: int, first: int, chosen: Sequence[Failure]) -> list[Job]:
@@ -144,6 +145,8 @@ class Resampling:
 
     def take(self, step: int, jobs: Sequence[Job], trajectories: Sequence[Trajectory]) -> None:
         """Store the step's failures."""
+        if self.stage.errors == "collected" and step >= self.stage.collect:
+            return
         name, by_key = output_name(self.label), {job.key: job for job in jobs}
         groups: dict[tuple[str, int], list[Trajectory]] = defaultdict(list)
         for trajectory in trajectories:
@@ -189,6 +192,17 @@ class Resampling:
             out["recovered"] = mean(1.0 - float(t.scores[output_name(self.label)]) for t in own)
             out["success"] = mean(float(t.measures.get(f"{t.env}.verified", 0)) for t in own)
         return {f"{self.label}.{name}": value for name, value in out.items()}
+
+
+def queue(failures: Sequence[Failure], stage: Resample, step: int) -> list[Failure]:
+    """Those that may be tried again in a step, the first one first. Of a collected set none is too old, and each round
+    begins where the one before ended."""
+    if stage.errors == "live":
+        fresh = [f for f in failures if step - f.step <= stage.max_age]
+        return fresh[::-1] if stage.buffer == "lifo" else fresh
+    order = list(failures)[::-1] if stage.buffer == "lifo" else list(failures)
+    begin = (step // stage.trigger - 1) * stage.groups % max(1, len(order))
+    return order[begin:] + order[:begin]
 
 
 def stored(failures: Mapping[str, Sequence[Failure]]) -> dict[str, list[dict[str, Any]]]:

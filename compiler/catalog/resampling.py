@@ -97,6 +97,14 @@ class Resample(Stage):
         Field(description="every failed trajectory is sampled again, or one of each group that failed as a whole and "
               "in which all rewards are equal"),
     ] = "trajectory"  # fmt: skip
+    errors: Annotated[
+        Literal["live", "collected"],
+        Field(description="live: every step's failures are stored, and each is sampled again once; collected: those of "
+              "the first `collect` steps alone, a fixed set that is sampled again in turns, whatever its age"),
+    ] = "live"  # fmt: skip
+    collect: Annotated[
+        int, Unit("steps"), Field(ge=1, description="first steps whose failures are the set, with `errors = collected`")
+    ] = 1
     group: Annotated[int, Unit("trajs"), Field(ge=2, description="trajectories per recovery group")] = 8
     groups: Annotated[int, Unit("tasks"), Field(ge=1, description="recovery groups at a time, at most")] = 4
     depth: Annotated[
@@ -111,6 +119,12 @@ class Resample(Stage):
               "feedback is its answer; end: all of it is shown, then the feedback, and the task begins anew"),
     ] = "end"  # fmt: skip
     feedback: Annotated[Feedback, Field(description="what is said about a failure")] = Feedback()
+
+    @model_validator(mode="after")
+    def _a_set_or_none(self) -> Self:
+        if self.errors == "live" and self.collect != 1:
+            raise ValueError("`collect` says how many steps are collected with `errors = collected`")
+        return self
 
     def work(self, inside: Stage | None = None) -> Work:
         return Work(int(getattr(inside, "steps", 0)) // self.trigger, self.groups * self.group, judges=True)

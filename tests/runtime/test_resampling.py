@@ -12,11 +12,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from rlspec.cli.run import run
 from rlspec.compiler.catalog.resampling import Resample
 from rlspec.runtime.record.store import read
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.recovery import start_of
+from rlspec.runtime.resampling import Failure, queue
 
 pytestmark = pytest.mark.slow
 
@@ -155,3 +158,29 @@ def test_a_killed_run_goes_on_with_the_failures_that_it_had_stored(folder: Path)
     assert not os.path.exists(folder / "killed" / "report.json"), "the run was over before it was killed"
     finish(start(folder, "killed", "--resume"))
     assert metrics.read_bytes() == (folder / "straight" / "metrics.jsonl").read_bytes()
+
+
+def test_a_collected_set_is_tried_again_in_turns_whatever_its_age(folder: Path) -> None:
+    (folder / "collected.rlspec").write_text(SPEC.replace("within = train ", "within = train  errors = collected "))
+    done = CliRunner().invoke(
+        run, [str(folder / "collected.rlspec"), "--out", str(folder / "collected"), "--executor", "local"]
+    )
+    assert done.exception is None, done.output
+    found = lines(folder / "collected")
+    assert found[0]["again.stored"] > 0
+    assert {line["again.stored"] for line in found} == {found[0]["again.stored"]}
+    assert {line["again.groups"] for line in found[1:]} == {2}
+    first, *later = trajectories(folder / "collected")
+    failed = {t.task for t in first if t.scores["again.failed"]}
+    assert {t.task for step in later for t in step if t.key.startswith("again/")} <= failed
+
+
+def test_a_round_begins_in_a_collected_set_where_the_one_before_ended() -> None:
+    failures = [Failure(0, f"train/0/0/{n}", "desk", n, 0) for n in range(5)]
+    stage = Resample(within="train", errors="collected", groups=2, trigger=3, max_age=3)
+    tried = [[f.task for f in queue(failures, stage, step)[:2]] for step in (3, 6, 9, 300)]
+    assert tried == [[4, 3], [2, 1], [0, 4], [1, 0]]
+    assert queue([], stage, 3) == []
+    live = Resample(within="train", groups=2, trigger=3, max_age=3)
+    assert queue(failures, live, 3) == failures[::-1]
+    assert queue(failures, live, 6) == []
