@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlspec.compiler.catalog.answers import VerifiedAnswers
 from rlspec.compiler.catalog.policies import HuggingFace
 from rlspec.compiler.catalog.stages import Sft
 from rlspec.compiler.plan import Plan, canonical
@@ -127,14 +128,16 @@ def cache_entry(run: Run) -> Path:
 
 def shown_by(plan: Plan) -> dict[str, Any]:
     """What demonstrations, and the words of the embedded policy, depend on: the environments without what only their
-    verdict depends on, their shares, the live users with whom the demonstrators talk (whoever trains), what synthesised
-    environments are made from, what judges say during a rollout. Labels are names, and change nothing."""
+    verdict depends on, their shares where demonstrations are mixed by them, the live users with whom the demonstrators
+    talk (whoever trains), what synthesised environments are made from, what judges say during a rollout. Labels are
+    names, and change nothing."""
     drawn = []
+    mixed = any(isinstance(plan.labelled(source.env).component(), VerifiedAnswers) for source in plan.drawn)
     for source in plan.drawn:
         env = plan.labelled(source.env)
         fields = {k: v for k, v in env.fields.items() if k not in env.component().VERDICT}
         user = live_of(plan, source.user).model_dump(mode="json")
-        drawn.append({"env": env.name, "fields": fields, "share": source.share, "user": user})
+        drawn.append({"env": env.name, "fields": fields, "share": source.share if mixed else None, "user": user})
     said = [str(j.fields["objection"]) for j in plan.judges if j.fields.get("when") == "during_rollout"]
     return {"drawn": drawn, "made": [s.fields for s in plan.stages if s.name == "codegym"], "objections": said}
 

@@ -41,3 +41,13 @@ def test_what_is_shown_depends_on_the_talks_alone(changes: dict[str, str], same:
         assert old in text
         text = text.replace(old, new)
     assert (shown_by(plan_of(text, tmp_path)) == shown_by(plan_of(MINI, tmp_path))) is same
+
+
+def test_shares_count_only_where_demonstrations_are_mixed_by_them(tmp_path: Path) -> None:
+    second = "env other : shop { difficulty = 1 }\n  user again : agenda { serves = [other] }\n  judge"
+    two = MINI.replace("judge", f"{second}", 1).replace("oracle { on = [desk]", "oracle { on = [desk, other]")
+    two = two.replace("  advantage", "  mix tasks { desk = 50%  other = 50% }\n  advantage")
+    for text, same in ((two, True), ((Path(__file__).parents[1] / "mixed.rlspec").read_text(), False)):
+        assert text.count("= 50%") == 2
+        other = text.replace("= 50%", "= 10%", 1).replace("= 50%", "= 90%", 1)
+        assert (shown_by(plan_of(text, tmp_path)) == shown_by(plan_of(other, tmp_path))) is same
