@@ -1,4 +1,5 @@
 """Writes the shipped coding problems: python bench/codegym_problems.py > specs/codegym/problems.jsonl
+The same problems with short inputs: python bench/codegym_problems.py short > bench/papers/codegym_short.jsonl
 
 Eleven families over one box of small functions. A family is a way to steer (fold, count, keep a stack, walk, transfer,
 sort ...); its problems differ in the functions that they steer with. The last three families are meant to be held out:
@@ -11,16 +12,29 @@ than 8 of a problem's 30 configurations, so whoever submits without looking is n
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from rlspec.runtime.streams import stream
 
-CONFIGURATIONS = 10  # of each level
 TESTS = 10
-MOST_ALIKE = 8  # configurations of one problem with the same answer
-LEVELS = {"easy": (3, 4), "medium": (5, 6), "hard": (7, 8)}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many numbers an input has at each level, configurations per level, and how many of a problem's
+    configurations may have the same answer."""
+
+    levels: dict[str, tuple[int, int]]
+    configurations: int
+    alike: int
+
+
+SHIPPED = Sizes({"easy": (3, 4), "medium": (5, 6), "hard": (7, 8)}, 10, 8)
+SHORT = Sizes({"easy": (2, 3), "medium": (2, 3), "hard": (3, 3)}, 20, 30)
 
 Draw = Callable[[Any, int], dict[str, Any]]
 
@@ -95,9 +109,26 @@ def numbers(low: int, high: int) -> Draw:
     return lambda rng, n: {"numbers": rng.integers(low, high + 1, size=n).tolist()}
 
 
-def problem(family: str, name: str, statement: str, text: str, draw: Draw) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Sketch:
+    """A problem whose inputs are not drawn yet."""
+
+    family: str
+    name: str
+    statement: str
+    text: str
+    draw: Draw
+
+
+def problem(family: str, name: str, statement: str, text: str, draw: Draw) -> Sketch:
+    """A problem."""
+    return Sketch(family, name, statement, text, draw)
+
+
+def whole(sketch: Sketch, sizes: Sizes) -> dict[str, Any]:
     """A problem with its tests and configurations."""
-    identity = f"{family}.{name}"
+    family, text, draw = sketch.family, sketch.text, sketch.draw
+    identity = f"{family}.{sketch.name}"
     rng = stream(0, "codegym", identity)
     space: dict[str, Any] = {}
     exec(text, space)
@@ -114,17 +145,17 @@ def problem(family: str, name: str, statement: str, text: str, draw: Draw) -> di
         raise RuntimeError(f"{identity}: its answers are too much alike")
 
     configurations = []
-    for level, (low, high) in LEVELS.items():
-        for _ in range(CONFIGURATIONS):
-            given, answer = fresh(int(rng.integers(low, high + 1)), MOST_ALIKE)
+    for level, (low, high) in sizes.levels.items():
+        for _ in range(sizes.configurations):
+            given, answer = fresh(int(rng.integers(low, high + 1)), sizes.alike)
             answers[answer] += 1
             configurations.append({"level": level, "input": given})
     tests = [{"input": given, "output": answer} for given, answer in (fresh(3 + k % 4, 1_000) for k in range(TESTS))]
-    return {"id": identity, "family": family, "statement": statement, "solution": text, "tests": tests,
+    return {"id": identity, "family": family, "statement": sketch.statement, "solution": text, "tests": tests,
             "configurations": configurations}  # fmt: skip
 
 
-def total() -> Iterator[dict[str, Any]]:
+def total() -> Iterator[Sketch]:
     for f in ("double", "triple", "square", "halve", "increase", "last_digit"):
         body = f"total = 0\nfor x in numbers:\n    total = add(total, {f}(x))\nreturn total"
         high = {"square": 6, "halve": 19, "last_digit": 29}.get(f, 9)
@@ -135,7 +166,7 @@ def total() -> Iterator[dict[str, Any]]:
         yield problem("total", p, f"add up the {WORDS[p]} numbers .", text, numbers(1, 9))
 
 
-def extreme() -> Iterator[dict[str, Any]]:
+def extreme() -> Iterator[Sketch]:
     for best, word in (("bigger", "biggest"), ("smaller", "smallest")):
         for f in ("double", "triple", "square", "last_digit", "halve"):
             start = "0" if best == "bigger" else "99"
@@ -145,7 +176,7 @@ def extreme() -> Iterator[dict[str, Any]]:
             yield problem("extreme", f"{word}_{f}", statement, text, numbers(1, 29 if f == "last_digit" else 19))
 
 
-def count() -> Iterator[dict[str, Any]]:
+def count() -> Iterator[Sketch]:
     for p in ("is_even", "is_odd", "is_big", "is_small"):
         body = f"found = 0\nfor x in numbers:\n    if {p}(x):\n        found = increase(found)\nreturn found"
         text = solution([p, "increase"], ["numbers"], body)
@@ -157,7 +188,7 @@ def count() -> Iterator[dict[str, Any]]:
         yield problem("count", f"{f}_{p}", statement, text, numbers(1, 29))
 
 
-def pairs() -> Iterator[dict[str, Any]]:
+def pairs() -> Iterator[Sketch]:
     names = {"multiply": "products", "difference": "differences", "bigger": "bigger ones", "smaller": "smaller ones"}
 
     def draw(high: int) -> Draw:
@@ -176,7 +207,7 @@ def pairs() -> Iterator[dict[str, Any]]:
             yield problem("pairs", f"{op}_{fold}", statement, text, draw(5 if op == "multiply" else 19))
 
 
-def stack() -> Iterator[dict[str, Any]]:
+def stack() -> Iterator[Sketch]:
     folds = {
         "add": ("push(stack, add(pop(stack), pop(stack)))", "add the two top numbers"),
         "bigger": ("push(stack, bigger(pop(stack), pop(stack)))", "keep the bigger of the two top numbers"),
@@ -211,7 +242,7 @@ def stack() -> Iterator[dict[str, Any]]:
         yield problem("stack", name, statement, solution(uses, ["numbers"], body), draw(two))
 
 
-def walk() -> Iterator[dict[str, Any]]:
+def walk() -> Iterator[Sketch]:
     def draw(rng: Any, n: int) -> dict[str, Any]:
         given = [("north", "south", "east", "west")[int(k)] for k in rng.integers(0, 4, size=n)]
         return {"ways": given, "numbers": rng.integers(1, 10, size=n).tolist()}
@@ -237,7 +268,7 @@ def walk() -> Iterator[dict[str, Any]]:
         yield problem("walk", name, f"walk each way , {words} . {ending} .", text, draw)
 
 
-def bank() -> Iterator[dict[str, Any]]:
+def bank() -> Iterator[Sketch]:
     def draw(rng: Any, n: int) -> dict[str, Any]:
         accounts, transfers = 3, max(2, n - 2)
         return {
@@ -269,7 +300,7 @@ def bank() -> Iterator[dict[str, Any]]:
             yield problem("bank", f"{change}_{end}", statement, text, draw)
 
 
-def sort() -> Iterator[dict[str, Any]]:
+def sort() -> Iterator[Sketch]:
     ends = {
         "first": ("numbers[0]", [], "the first number"),
         "second": ("numbers[1]", [], "the second number"),
@@ -290,7 +321,7 @@ def sort() -> Iterator[dict[str, Any]]:
         yield problem("sort", name, statement, text, numbers(1, 29))
 
 
-def product() -> Iterator[dict[str, Any]]:
+def product() -> Iterator[Sketch]:
     """Held out: folds as in `total` and `extreme`, by multiplication."""
 
     def odd(rng: Any, n: int) -> dict[str, Any]:
@@ -307,7 +338,7 @@ def product() -> Iterator[dict[str, Any]]:
         yield problem("product", f"apart_{f}", f"take the difference to {WORDS[f]} in turn .", text, numbers(1, 9))
 
 
-def search() -> Iterator[dict[str, Any]]:
+def search() -> Iterator[Sketch]:
     """Held out: stops early, and gives what it has seen until then."""
     for f, p in (("double", "is_big"), ("halve", "is_big"), ("last_digit", "is_odd"), ("triple", "is_even"),
                  ("increase", "is_small"), ("square", "is_big")):  # fmt: skip
@@ -326,7 +357,7 @@ def search() -> Iterator[dict[str, Any]]:
         yield problem("search", f"{f}_{p}", statement, text, draw)
 
 
-def gap() -> Iterator[dict[str, Any]]:
+def gap() -> Iterator[Sketch]:
     """Held out: neighbours of one list, as `pairs` has them of two."""
     for op in ("difference", "multiply", "bigger", "smaller"):
         for fold, verb in (("add", "add up"), ("bigger", "find the biggest of")):
@@ -343,12 +374,15 @@ def gap() -> Iterator[dict[str, Any]]:
 
 FAMILIES = (total, extreme, count, pairs, stack, walk, bank, sort, product, search, gap)
 HELD_OUT = ("product", "search", "gap")
+WITHOUT_STATE = (total, extreme, count, pairs, product, gap)  # those of which two numbers are enough
 
 
-def text() -> str:
+def text(sizes: Sizes = SHIPPED) -> str:
     """The file."""
-    return "".join(json.dumps(p, separators=(",", ":")) + "\n" for family in FAMILIES for p in family())
+    families = FAMILIES if sizes is SHIPPED else WITHOUT_STATE
+    problems = (whole(sketch, sizes) for family in families for sketch in family())
+    return "".join(json.dumps(p, separators=(",", ":")) + "\n" for p in problems)
 
 
 if __name__ == "__main__":
-    print(text(), end="")
+    print(text(SHORT if sys.argv[1:] == ["short"] else SHIPPED), end="")

@@ -1,4 +1,4 @@
-"""The shipped file is what its script writes."""
+"""The files of problems are what their script writes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[4]
 
 
-def test_the_file_is_fresh() -> None:
-    made = subprocess.run(
-        [sys.executable, str(ROOT / "bench" / "codegym_problems.py")], capture_output=True, text=True, check=True
-    )
-    assert made.stdout == (ROOT / "specs" / "codegym" / "problems.jsonl").read_text()
+@pytest.mark.parametrize(
+    ("words", "file"), [([], "specs/codegym/problems.jsonl"), (["short"], "bench/papers/codegym_short.jsonl")]
+)
+def test_the_file_is_fresh(words: list[str], file: str) -> None:
+    command = [sys.executable, str(ROOT / "bench" / "codegym_problems.py"), *words]
+    made = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert made.stdout == (ROOT / file).read_text()
