@@ -127,6 +127,10 @@ def spread(values: Sequence[float], signed: bool = False) -> str:
     return mean if around is None else f"{mean} ± {around:.3f}"
 
 
+def named(seeds: Sequence[int]) -> str:
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+
+
 def table(of: Paper, found: Sequence[Row]) -> str:
     """The markdown table, and lines about what failed, is missing, or was known before training."""
     base = next(row for row in found if row.arm.label == of.baseline)
@@ -163,9 +167,11 @@ def table(of: Paper, found: Sequence[Row]) -> str:
     if begun:
         lines.append(f"Before training: {spread(begun)}, over {len(begun)} seeds.")
     each = {row.arm.label: [done.value("success", of.evaluation) for done in row.done.values()] for row in found}
-    lines += [f"- {label}: {', '.join('-' if v is None else share(v) for v in own)}" for label, own in each.items()]
-    lines += [f"- failed: {row.arm.label}, seed {seed}" for row in found for seed in row.failed]
-    lines += [f"- not ended: {row.arm.label}, seed {seed}" for row in found for seed in row.missing]
+    lines += [
+        f"- {label}: {', '.join('-' if v is None else share(v) for v in own)}" for label, own in each.items() if own
+    ]
+    lines += [f"- failed: {row.arm.label}, {named(row.failed)}" for row in found if row.failed]
+    lines += [f"- not ended: {row.arm.label}, {named(row.missing)}" for row in found if row.missing]
     return "\n".join(lines)
 
 

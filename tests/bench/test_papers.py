@@ -96,7 +96,7 @@ def test_what_failed_or_has_not_ended_is_told(tmp_path: Path) -> None:
     text = table.table(found, table.rows(found, tmp_path))
     assert "| other | 0 (1 failed) | - | - |" in text
     assert "- failed: other, seed 1" in text
-    assert "- not ended: plain, seed 2" in text
+    assert "- not ended: plain, seeds 1, 2" in text
 
 
 def test_a_run_that_fails_is_recorded_and_not_tried_again(
