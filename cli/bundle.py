@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     Kept = tuple[str, str, int, int, int, int, int]  # source, byte code, its time and size; begin, length, sum
 
 FORMAT = "rlspec bundle 1"
-MOST = 1 << 24  # bytes of a bundle
+MOST = 1 << 17  # bytes of an index
 TEXTS = "(texts)"  # the part that is no module
 
 
 class Loader(external.SourceFileLoader):
     """Takes a module's byte code from the bundle; in all else a loader of source files."""
 
-    def __init__(self, name: str, path: str, code: bytes | memoryview) -> None:
+    def __init__(self, name: str, path: str, code: bytes) -> None:
         super().__init__(name, path)
         self.code = code
 
@@ -49,7 +49,7 @@ class Bundle:
 
     def __init__(self, place: str, packages: "Mapping[str, str]", said_by: str | None) -> None:
         self.place, self.packages, self.said_by = place, packages, said_by
-        self.index, self.payload = _read(place)
+        self.index, self.file, self.payload = _read(place)
         self.before = frozenset(sys.modules)
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "ModuleSpec | None":
@@ -61,7 +61,7 @@ class Bundle:
             info = os.stat(source)
         except OSError:
             return self._package(name)
-        code = self.payload[begin : begin + length]
+        code = self._part(begin, length)
         if info.st_mtime_ns != modified or info.st_size != size or crc32(code) != check:
             return self._package(name)
         spec = ModuleSpec(name, Loader(name, source, code), origin=source)
@@ -70,6 +70,10 @@ class Bundle:
         if file == "__init__.py":
             spec.submodule_search_locations = [folder]
         return spec
+
+    def _part(self, begin: int, length: int) -> bytes:
+        """A part of the file: the whole would be more than most runs need."""
+        return os.pread(self.file, length, self.payload + begin) if length else b""
 
     def _package(self, name: str) -> "ModuleSpec | None":
         folder = self.packages.get(name)
@@ -89,7 +93,7 @@ class Bundle:
         from rlspec.dsl import compiled
 
         _, _, _, _, begin, length, check = self.index.get(TEXTS, ("", "", 0, 0, 0, 0, 0))
-        data = self.payload[begin : begin + length]
+        data = self._part(begin, length)
         if length and crc32(data) == check:
             compiled.KEPT.update(marshal.loads(data))
 
@@ -175,20 +179,20 @@ def _about() -> str:
     return f"{FORMAT} {external.MAGIC_NUMBER.hex()} {' '.join(sys.version.split())} {os.__file__}"
 
 
-def _read(place: str) -> "tuple[dict[str, Kept], memoryview]":
-    """The index and the byte code of a bundle; empty where there is none for this interpreter."""
+def _read(place: str) -> "tuple[dict[str, Kept], int, int]":
+    """The index of a bundle, the file, and where the byte code begins in it; nothing where there is none for this
+    interpreter. The file stays open for as long as the process lives."""
     try:
-        with open(place, "rb", 0) as file:
-            data = file.read(MOST)
+        file = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        data = os.pread(file, MOST, 0)
         start = data.index(b"\n") + 1
         about, length, check = data[:start].decode().rsplit(" ", 2)
-        payload = start + int(length)
-        head = data[start:payload]
+        head = data[start : start + int(length)]
         if about == _about() and crc32(head) == int(check):
-            return marshal.loads(head), memoryview(data)[payload:]
+            return marshal.loads(head), file, start + int(length)
     except (OSError, ValueError, EOFError, TypeError):
         pass
-    return {}, memoryview(b"")
+    return {}, -1, 0
 
 
 def _is_ours(name: str, module: "ModuleType") -> bool:

@@ -10,23 +10,23 @@ checked.plan             # None when there is an error
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from rlspec.compiler.claims import Claims, claims_of
 from rlspec.compiler.compose import Composition, compose
-from rlspec.compiler.defined import check_definitions
 from rlspec.compiler.experiment import Experiment, resolve
-from rlspec.compiler.formulas import elaborate
+from rlspec.compiler.formulas import Formulas, elaborate
 from rlspec.compiler.levels import Level
 from rlspec.compiler.lints import lint
-from rlspec.compiler.lower import lower
 from rlspec.compiler.order import in_time, suited
-from rlspec.compiler.plan import Plan
-from rlspec.compiler.spectest import Case, Verdict, cases_of, run_case
-from rlspec.compiler.variant_lints import confounded
 from rlspec.dsl import parser, tree
-from rlspec.dsl.dataclass import dataclass, replace
+from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 from rlspec.dsl.fixes import offered
+
+if TYPE_CHECKING:
+    from rlspec.compiler.claims import Claims
+    from rlspec.compiler.plan import Plan
+    from rlspec.compiler.spectest import Case, Verdict
 
 ABLATED = ("RLC0503", "RLC0513", "RLC0541")
 """Warnings that are an ablation's own point: what is no longer read, and a user who is no longer live."""
@@ -35,16 +35,37 @@ REQUIRED = ("policy", "env", "stage")
 
 @dataclass(slots=True)
 class Checked:
-    """What a check found. `plan` is there exactly when there is no error. `composition` holds the file's variants,
-    claims and tests, and the states of the experiment from layer to layer."""
+    """What a check found. `formulas`, those of each source, are there exactly when there is no error. `composition`
+    holds the file's variants, claims and tests, and the states of the experiment from layer to layer."""
 
     source: Source
     diagnostics: list[Diagnostic]
     experiment: Experiment | None
-    plan: Plan | None
+    formulas: list[Formulas] | None
     composition: Composition
-    claims: Claims
-    cases: list[Case]
+    stated: Stated
+    _plan: Plan | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan, where there is no error. It is made when somebody asks: to say what is wrong needs none."""
+        if self._plan is None and self.experiment is not None and self.formulas is not None:
+            from rlspec.compiler.lower import lower
+
+            self._plan = lower(self.experiment, self.formulas)
+        return self._plan
+
+    @property
+    def claims(self) -> Claims:
+        """The published numbers of the file."""
+        from rlspec.compiler.claims import Claims
+
+        return self.stated.claims or Claims()
+
+    @property
+    def cases(self) -> list[Case]:
+        """The tests of the file."""
+        return self.stated.cases
 
     @property
     def errors(self) -> list[Diagnostic]:
@@ -88,7 +109,7 @@ def _checked(
     variant: str | None = None,
     overlays: Sequence[Source] = (),
     fits: bool = True,
-    stated: _Stated | None = None,
+    stated: Stated | None = None,
 ) -> Checked:
     file, report = parsed[0], list(parsed[1])
     sound = not report or bool(file.items)
@@ -98,7 +119,7 @@ def _checked(
         if sound and not composition.broken
         else None
     )
-    plan = None
+    formulas = None
     if experiment is not None:
         experiment.plugins = composition.plugins
         if seed is not None:
@@ -111,33 +132,43 @@ def _checked(
         if not any(d.severity == "error" for d in report):
             in_time(experiment, sources, report)
         if not any(d.severity == "error" for d in report):
-            plan = lower(experiment, sources)
+            formulas = sources
             lint(experiment, sources, report)
             if fits and experiment.of("resources"):
                 from rlspec.compiler.costs.fit import report_excess  # most specs declare no memory
+                from rlspec.compiler.lower import lower
 
-                report_excess(experiment, plan, report)
+                report_excess(experiment, lower(experiment, sources), report)
     stated = stated or _stated(composition)
     report += stated.report
     if any(d.severity == "error" for d in report):
-        plan = None
+        formulas = None
     report.sort(key=lambda d: d.span.start if d.span else -1)
     placed = offered([composition.placed(d) for d in report], source)
-    return Checked(source, placed, experiment, plan, composition, stated.claims, stated.cases)
+    return Checked(source, placed, experiment, formulas, composition, stated)
 
 
 @dataclass(slots=True)
-class _Stated:
-    """The claims and tests of a file, which are the same with every variant, and what is wrong with them."""
+class Stated:
+    """The claims (None: there are none) and tests of a file, which are the same with every variant, and what is wrong
+    with them."""
 
-    claims: Claims
-    cases: list[Case]
-    report: list[Diagnostic]
+    claims: Claims | None = None
+    cases: list[Case] = field(default_factory=list)
+    report: list[Diagnostic] = field(default_factory=list)
 
 
-def _stated(composition: Composition) -> _Stated:
-    report: list[Diagnostic] = []
-    return _Stated(claims_of(composition.claims, report), cases_of(composition.tests, report), report)
+def _stated(composition: Composition) -> Stated:
+    out = Stated()
+    if composition.claims:
+        from rlspec.compiler.claims import claims_of
+
+        out.claims = claims_of(composition.claims, out.report)
+    if composition.tests:
+        from rlspec.compiler.spectest import cases_of
+
+        out.cases = cases_of(composition.tests, out.report)
+    return out
 
 
 def check_whole(
@@ -154,12 +185,15 @@ def check_whole(
     composition = found.composition
     tested = {case.variant.value for case in found.cases if case.variant is not None}
     own = [n for n in composition.variants if n not in composition.inherited or n in tested]
-    stated = _stated(composition) if own else None
+    stated = found.stated
     variants = {name: _checked(source, parsed, settings, None, name, overlays, stated=stated) for name in own}
     found.diagnostics += [d for d in run_tests(found, variants)[1] if d not in found.diagnostics]
     seen = {_identity(d) for d in found.diagnostics}
     for name, varied in variants.items():
-        if found.plan is not None and varied.plan is not None and found.experiment and varied.experiment:
+        from rlspec.compiler.variant_lints import confounded
+
+        sound = found.formulas is not None and varied.formulas is not None
+        if sound and found.experiment and varied.experiment:
             both = confounded(found.experiment, varied.experiment, composition.variants[name])
             if both is not None:
                 found.diagnostics.append(composition.placed(both))
@@ -175,11 +209,13 @@ def check_whole(
 
 def _definitions(source: Source, file: tree.File) -> Checked:
     """The check of a file that holds definitions alone, for others to use."""
+    from rlspec.compiler.defined import check_definitions
+
     report: list[Diagnostic] = []
     composition = compose(file, source, report)
     check_definitions(composition.file, composition.definitions, report)
     report.sort(key=lambda d: d.span.start if d.span else -1)
-    return Checked(source, offered(report, source), None, None, composition, Claims(), [])
+    return Checked(source, offered(report, source), None, None, composition, Stated())
 
 
 def run_tests(found: Checked, variants: Mapping[str, Checked] | None = None) -> tuple[list[Verdict], list[Diagnostic]]:
@@ -197,7 +233,9 @@ def run_tests(found: Checked, variants: Mapping[str, Checked] | None = None) -> 
                 report.append(Diagnostic("RLC0101", f"there is no variant `{name}`", case.variant.span, label=hint))
                 continue
             subject = variants[name]
-        if subject.experiment is not None and subject.plan is not None:
+        if subject.experiment is not None and subject.formulas is not None:
+            from rlspec.compiler.spectest import run_case
+
             verdicts += run_case(subject.experiment, case, report)
     # warnings about the spec's own formulas, which a scene elaborates again, are the check's to give
     return verdicts, [found.composition.placed(d) for d in report if d.severity == "error"]

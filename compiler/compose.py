@@ -21,15 +21,17 @@ text, so that one number tells both the file and the place; `Composition.placed`
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rlspec.compiler.inherit import Ancestor, lineage, with_inherited
-from rlspec.compiler.patches import Body, Patcher
-from rlspec.compiler.plugins import PluginSchema
-from rlspec.compiler.sweeps import points
 from rlspec.compiler.uses import Uses, named, shifted, uses_of
 from rlspec.dsl import parser, tree
 from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
+
+if TYPE_CHECKING:
+    from rlspec.compiler.patches import Body
+    from rlspec.compiler.plugins import PluginSchema
 
 BLOCKS = ("variant", "sweep", "claims", "test")
 PATCH = "--patch "
@@ -122,6 +124,8 @@ def compose(
         if ancestor is line[0]:
             body = plain
         else:
+            from rlspec.compiler.patches import Patcher
+
             body = Patcher(ancestor.name, body, report).inherited(replace(item, body=plain))
         out.layers.append(Layer(ancestor.name, body))
     if variant is not None and variant not in out.variants:
@@ -132,6 +136,8 @@ def compose(
     elif variant is not None:
         extra.insert(0, (f"variant {variant}", out.variants[variant]))
     for name, layer in extra:
+        from rlspec.compiler.patches import Patcher  # most specs are checked without changes too
+
         patched = replace(layer, body=named(layer.body or (), uses.plugins))
         body = Patcher(name, out.layers[-1].body, report).applied(patched)
         out.layers.append(Layer(name, body))
@@ -166,7 +172,11 @@ def _taken_apart(experiment: tree.Item, out: Composition, report: list[Diagnosti
             report.append(Diagnostic("RLC0108", f"a {kind} needs one name", item.head.span))
         else:
             name = item.head.labels[0].value
-            new = points(item, report) if kind == "sweep" else {name: item}
+            new = {name: item}
+            if kind == "sweep":
+                from rlspec.compiler.sweeps import points
+
+                new = points(item, report)
             if own and new.keys() & (out.variants.keys() - out.inherited):
                 report.append(Diagnostic("RLC0105", f"{kind} `{name}` is declared twice", item.head.span))
                 new = {n: i for n, i in new.items() if n not in out.variants}

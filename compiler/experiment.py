@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler import static
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.components import Reader, construct_text
 from rlspec.compiler.elaborate import Failed, dotted
-from rlspec.compiler.plugins import PluginSchema
 from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Symbol
 from rlspec.compiler.types import NUMERIC, Type, read_type
@@ -24,6 +23,9 @@ from rlspec.compiler.uses import define
 from rlspec.dsl import tree
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, near_name
+
+if TYPE_CHECKING:
+    from rlspec.compiler.plugins import PluginSchema
 
 FORMULAS = ("signal", "let", "reward", "advantage")
 SETTINGS = ("title", "cites", "seed", "note")

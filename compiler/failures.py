@@ -7,12 +7,15 @@ when its reward is below the highest that can be reached.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rlspec.compiler.builder import Value
-from rlspec.compiler.catalog.resampling import Resample
 from rlspec.compiler.elaborate import Elaborator, Failed
 from rlspec.compiler.experiment import Declared, Experiment, Formula
 from rlspec.compiler.levels import Level
+
+if TYPE_CHECKING:
+    from rlspec.compiler.catalog.resampling import Resample
 
 
 def output_name(stage: str) -> str:
@@ -32,6 +35,10 @@ def failures(
     conditions that are none."""
     out: dict[str, int] = {}
     for stage in experiment.of("stage").values():
+        if not getattr(stage.schema, "RIDES", False):
+            continue
+        from rlspec.compiler.catalog.resampling import Resample  # most specs sample nothing again
+
         component = stage.component
         if isinstance(component, Resample) and (not component.on or env.label in component.on):
             step = _condition(stage, component, elaborator, formulas, named, reward)

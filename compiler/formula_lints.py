@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 
-from rlspec.compiler.catalog.papers import LlmJudge
-from rlspec.compiler.catalog.shop import OracleJudge
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.elaborate import Failed
-from rlspec.compiler.experiment import Experiment, Formula
+from rlspec.compiler.experiment import Declared, Experiment, Formula
 from rlspec.compiler.formulas import EnvFormulas, Formulas, sources_of
 from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.levels import Level
@@ -86,6 +84,14 @@ class Scored:
         return [c.group for c in made if isinstance(c, Grpo)]
 
 
+def _is_noisy(judge: Declared) -> bool:
+    """Whether its verdicts are those of a model, or of an oracle with declared mistakes."""
+    made = judge.component
+    if judge.name == "oracle" and made is not None:
+        return getattr(made, "flip", 0) + getattr(made, "cascade", 0) > 0
+    return judge.name == "llm" and made is not None
+
+
 def _judge_per_turn(scored: Scored) -> Iterator[Diagnostic]:
     def keeps_turns(step: Step) -> bool:
         return step.op != "reduce" or step.level in ("turn", "token")
@@ -96,9 +102,9 @@ def _judge_per_turn(scored: Scored) -> Iterator[Diagnostic]:
     for measure in sorted(scored.read(scored.reached(source.advantage, keeps_turns))):
         label, _, name = measure.partition(".")
         judge = scored.experiment.of("judge").get(label)
-        made = judge.component if judge else None
-        noisy = isinstance(made, LlmJudge) or (isinstance(made, OracleJudge) and made.flip + made.cascade > 0)
-        if judge is not None and noisy and measure_type(judge.schema.MEASURES[name]).level >= Level.TURN:
+        if judge is None or not _is_noisy(judge):
+            continue
+        if measure_type(judge.schema.MEASURES[name]).level >= Level.TURN:
             yield Diagnostic("RLC0506", f"the verdicts of `{label}` reach single turns, with their errors",
                              scored.advantage, "warning",
                              "collapse them in the reward: any, sum, mean (... over turn)",

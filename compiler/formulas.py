@@ -8,7 +8,6 @@ what is not said for them is as it is for their environment.
 from __future__ import annotations
 
 from rlspec.compiler.builder import Value
-from rlspec.compiler.catalog.critic import Ppo
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.elaborate import Failed, Scope
 from rlspec.compiler.experiment import Declared, Experiment, Formula
@@ -241,7 +240,7 @@ class EnvFormulas(Inputs):
         """What a critic learns where a stage has one: the one `gae` of its value that the advantage is made of, before
         any whitening, plus the value."""
         builder = self.elaborator.builder
-        critics = [d.label for d in self.experiment.of("stage").values() if issubclass(d.schema, Ppo)]
+        critics = [d.label for d in self.experiment.of("stage").values() if d.name == "ppo"]
         measured = {s.name for s in self.signals.values() if s.measure in {f"{label}.value" for label in critics}}
         found = []
         for at in sorted(builder.needed([advantage])):

@@ -14,14 +14,17 @@ variants; its claims and tests speak of the base only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.files import beside, identity, placed
-from rlspec.compiler.patches import Body, field_leaves, with_leaf
 from rlspec.compiler.uses import shifted
 from rlspec.dsl import parser, tree
 from rlspec.dsl.dataclass import dataclass, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
+
+if TYPE_CHECKING:
+    from rlspec.compiler.patches import Body
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,8 @@ def _whole(
             words = f"`{word}` is another component: only what is alike can be extended"
             report.append(Diagnostic("RLC0103", words, head.type.span, label=f"write `: {_name(parent)}`"))
             return alone
+    from rlspec.compiler.patches import field_leaves, with_leaf
+
     for path, leaf in field_leaves((), item):
         body, hit = with_leaf(body, path, leaf)
         if not hit:

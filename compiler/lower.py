@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from rlspec.compiler.catalog import schema
+from rlspec.compiler.catalog import is_new, schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.stages import Evaluate, Grpo, Optimised, Stage
 from rlspec.compiler.experiment import Declared, Experiment
@@ -23,7 +22,6 @@ from rlspec.compiler.plan import (
     SourcePlan,
     StagePlan,
 )
-from rlspec.compiler.plugins import is_new
 
 DEFAULT_ENGINE = "hf"
 
@@ -92,8 +90,7 @@ def _plugins(experiment: Experiment) -> tuple[PluginPlan, ...]:
 
 
 def _fields(component: Component) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(component.model_dump_json())
-    return found
+    return component.model_dump(mode="json")
 
 
 def _component(declared: Declared) -> ComponentPlan:

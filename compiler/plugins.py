@@ -19,7 +19,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Annotated, Any, Literal
 
-from rlspec.compiler.catalog import catalog
+from rlspec.compiler.catalog import Components, catalog
 from rlspec.compiler.catalog.base import Component, Ref, Secret, Struct, Unit
 from rlspec.compiler.files import text_beside
 from rlspec.compiler.records import Field, Record, ValidationError, create_model
@@ -203,7 +203,7 @@ def _registered(text: str, origin: str) -> PluginSchema:
         for stale in [n for n in names if n.startswith(f"{document.name}.")]:
             del names[stale]
     for component in made:
-        known.setdefault(component.KIND, {})[component.NAME] = component
+        known.setdefault(component.KIND, Components())[component.NAME] = component
     return PluginSchema(document.name, origin, body, digest)
 
 
@@ -286,8 +286,3 @@ def _type(written: str, where: str) -> Type:
     if found is None or problems:
         raise _Unreadable(f"{where}: `{written}` is no type: {problems[0].message if problems else 'it has no base'}")
     return found
-
-
-def is_new(kind: str) -> bool:
-    """Whether only plugins have components of this kind."""
-    return kind in catalog() and all("." in name for name in catalog()[kind])

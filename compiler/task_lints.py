@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from rlspec.compiler.catalog.codegym import Synthesis
-from rlspec.compiler.catalog.papers import LlmJudge, TauBench
 from rlspec.compiler.examiners import users_of
 from rlspec.compiler.lint_scene import Scene, meant, place, warn
 from rlspec.dsl.diagnostics import Diagnostic
@@ -33,6 +31,10 @@ def _trained_on_test(scene: Scene) -> Iterator[Diagnostic]:
 
 
 def _fewer_tools(scene: Scene) -> Iterator[Diagnostic]:
+    if all(stage.name != "codegym" for stage in scene.experiment.of("stage").values()):
+        return
+    from rlspec.compiler.catalog.codegym import Synthesis  # most specs synthesise nothing
+
     for stage, made in scene.stages(Synthesis):
         few = isinstance(made, Synthesis) and made.admit.distinct_tools < FEWEST_TOOLS
         if isinstance(made, Synthesis) and few and not meant(stage, "admit.distinct_tools"):
@@ -45,6 +47,10 @@ def _solved_by_nothing(scene: Scene) -> Iterator[Diagnostic]:
     """Test tasks of tau-bench, in training or in an evaluation, that need no change of the database."""
     examined = [e for _, e in scene.evaluations() if e.split == "test"]
     for env in scene.experiment.of("env").values():
+        if env.name != "tau_bench":
+            continue
+        from rlspec.compiler.catalog.papers import TauBench
+
         made = env.component
         if not isinstance(made, TauBench):
             continue
@@ -84,8 +90,8 @@ def _static_for_live(scene: Scene) -> Iterator[Diagnostic]:
 
 def _judge_without_gold(scene: Scene) -> Iterator[Diagnostic]:
     for judge in scene.experiment.of("judge").values():
-        made = judge.component
-        shown = isinstance(made, LlmJudge) and "gold_calls" in made.sees and not meant(judge, "sees")
+        sees = getattr(judge.component, "sees", ()) if judge.name == "llm" else ()
+        shown = "gold_calls" in sees and not meant(judge, "sees")
         for label, env in scene.experiment.of("env").items():
             if label not in judge.wiring.get("on", [label]) or getattr(env.schema, "GOLD_CALLS", True):
                 continue

@@ -11,13 +11,15 @@ caller's. A file of definitions holds `def`s and `use`s; files that use each oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.files import beside, identity
-from rlspec.compiler.plugins import PluginSchema, load
 from rlspec.dsl import parser, tree
 from rlspec.dsl.dataclass import dataclass, field, names_of, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
+
+if TYPE_CHECKING:
+    from rlspec.compiler.plugins import PluginSchema
 
 RESERVED = ("std", "env", "user", "policy")
 Take = Callable[[Source], int]
@@ -59,6 +61,8 @@ class _Reader:
                 if isinstance(item.value, tree.Text):
                     self._file(alias, item.value, source, trail, out)
                 elif (name := plugin_name(item.value)) is not None:
+                    from rlspec.compiler.plugins import load
+
                     out.plugins[alias] = load(name.value, source, name.span)
                 else:
                     words = 'write `use shapes = "shapes.rlspec"` or `use gym = plugin("name")`'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from rlspec.dsl.dataclass import names_of
@@ -14,6 +14,10 @@ from rlspec.dsl.tree import Item
 
 # An expression that nests more deeply than this is refused, so that whoever walks the tree may recurse.
 MAX_DEPTH = 150
+# The parser's stack, for signs before signs and conditionals inside of conditionals.
+MAX_STACK = 400
+# Signs that belong to the head before them, on the same line.
+HEAD_SIGNS = frozenset({"COLON", "EXTENDS", "AT"})
 
 
 class Automaton:
@@ -49,6 +53,30 @@ class Automaton:
         states.append(action)
         self.values.append(token)
         return True
+
+    def advance(self, tokens: Sequence[Token], index: int, pausing: Set[int]) -> tuple[int, bool]:
+        """Take tokens from an index on, as `take` does, while there is nothing to look at; where that ends, and
+        whether it ends with a token that does not fit. Else it is the last token, one that begins a line in a state of
+        `pausing` or with a sign of a head, or one that the stack may be too high for."""
+        states, values, actions = self.states, self.values, self.tables.actions
+        last = len(tokens) - 1
+        while index < last and len(states) < MAX_STACK:
+            token = tokens[index]
+            kind = token[0]
+            if token[6] and (states[-1] in pausing or kind in HEAD_SIGNS):
+                break
+            action = actions[states[-1]].get(kind)
+            if action is not None and action < 0:
+                self.before = states.copy()
+                action = self.reduce(kind, action)
+            else:
+                self.before = states
+            if action is None:
+                return index, True
+            states.append(action)
+            values.append(token)
+            index += 1
+        return index, False
 
     def reduce(self, kind: str, action: int | None) -> int | None:
         """Reduce for as long as this terminal asks for it; return the shift that follows, or None."""

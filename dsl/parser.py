@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from rlspec.dsl import cascades, layout
+from rlspec.dsl import layout
 from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 from rlspec.dsl.recovery import Recovery
@@ -100,7 +100,10 @@ def _run(source: Source, start: str) -> tuple[Any, tuple[Any, ...], list[Diagnos
         again = scan(source.text, tables)
         if layout.repair(again, distrust=True):
             scanned, tree = again, Recovery(tables, again, start).run()
-    cascades.prune(scanned, source.text)
+    if scanned.diagnostics:
+        from rlspec.dsl import cascades  # a sound file has none
+
+        cascades.prune(scanned, source.text)
     found = sorted(scanned.diagnostics, key=lambda d: (d.span.start if d.span else 0, d.span.stop if d.span else 0))
     if len(found) > MAX_ERRORS:
         more = f"{len(found) - MAX_ERRORS} more errors are not listed"

@@ -20,9 +20,8 @@ from __future__ import annotations
 import bisect
 from typing import Any
 
-from rlspec.dsl.automaton import Automaton
+from rlspec.dsl.automaton import HEAD_SIGNS, MAX_STACK, Automaton
 from rlspec.dsl.diagnostics import Diagnostic, Fix, near_name
-from rlspec.dsl.expectations import expectation, shown
 from rlspec.dsl.layout import CLOSING, OPENING
 from rlspec.dsl.reductions import name_of
 from rlspec.dsl.shapes import item_shape
@@ -30,8 +29,6 @@ from rlspec.dsl.tables import END, Tables
 from rlspec.dsl.tokens import Scan, Token
 from rlspec.dsl.tree import Head, Name, Span, Text
 
-# The parser's stack, for signs before signs and conditionals inside of conditionals.
-MAX_STACK = 400
 # After so many errors, told or not, the rest of the text is not read.
 MAX_FAULTS = 300
 # How many tokens must fit behind a repair.
@@ -42,7 +39,6 @@ _OPERATORS = frozenset(
     | {"THEN", "ELSE", "IF", "COLON", "AT", "EXTENDS", "ON", "DOT", "WHERE", "OVER", "ALIGN"}
 )
 _INFIX = ("and", "or", "in", "not", "over", "where")
-_HEAD_SIGNS = frozenset({"COLON", "EXTENDS", "AT"})
 # `env shop = { n = 1 }`: what stands before the second `=`.
 _SET_FOR_BLOCK = ["EQUAL", "LBRACE", "NAME"]
 _PARAMETER_STATES = ("parameters: LPAR . RPAR", "parameter: NAME . COLON type")
@@ -68,14 +64,15 @@ class Recovery:
         label_states = {s for s, k in enumerate(self.tables.kernels) if len(k) == 1 and k[0] in _LABEL_STATES}
         index, last, faults = 0, len(tokens) - 1, 0
         while True:
+            index, stuck = automaton.advance(tokens, index, label_states)
             token = tokens[index]
-            if token.first:
+            if token.first and not stuck:
                 if automaton.states[-1] in label_states and token.kind in ("NAME", "TEXT"):
                     index = self._head_ended(index)
                     continue
-                if token.kind in _HEAD_SIGNS:
+                if token.kind in HEAD_SIGNS:
                     self._check_same_line(index)
-            if automaton.take(token):
+            if not stuck and automaton.take(token):
                 if index == last:
                     break
                 index += 1
@@ -145,6 +142,8 @@ class Recovery:
         kernel = self.tables.kernels[automaton.before[-1]]
         if kernel and kernel[0] in _PARAMETER_STATES and self._item_start(index).text != "def":
             return self._parameters_of_no_def(index)
+        from rlspec.dsl.expectations import expectation  # a sound file needs no words
+
         said = expectation(automaton.before[-1], self.start, self.tables, accepted, before, token)
         fix = Fix(token.span, said.instead) if said.instead else None
         if ended and before is not None:
@@ -260,6 +259,8 @@ class Recovery:
         found = self.tokens[start]
         what = "a name" if before.kind in ("DOT", "ALIGN", "OVER", "ON", "EXTENDS") else "a value"
         what = {"COLON": "a type or a component", "AT": "a level"}.get(before.kind, what)
+        from rlspec.dsl.expectations import shown
+
         message = f"expected {what} after `{before.text}`, found the next item, {shown(found)}"
         if not self._value_before(start - 1):
             self._report("RLC0005", message, before)

@@ -120,7 +120,9 @@ def test_a_source_that_changed_is_imported_anew(tmp_path: Path) -> None:
     assert kept is not None
     finder = bundle.Bundle(str(tmp_path / "none"), {}, None)
     finder.index = {"bundled_for_test": (str(source), "", kept[0], kept[1], 0, len(kept[2]), bundle.crc32(kept[2]))}
-    finder.payload = memoryview(kept[2])
+    code = tmp_path / "code"
+    code.write_bytes(kept[2])
+    finder.file = os.open(code, os.O_RDONLY)
     spec = finder.find_spec("bundled_for_test")
     assert spec is not None
     assert isinstance(spec.loader, bundle.Loader)
@@ -128,6 +130,7 @@ def test_a_source_that_changed_is_imported_anew(tmp_path: Path) -> None:
     assert finder.find_spec("bundled_for_test") is None
     assert bundle._byte_code(str(source), str(cached)) is None
     source.unlink()
+    os.close(finder.file)
     assert finder.find_spec("bundled_for_test") is None
 
 
