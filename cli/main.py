@@ -25,6 +25,7 @@ COMMANDS = {
     "import": ("rlspec.cli.imports", "Turn logged conversations into trajectories."),
     "audit": ("rlspec.cli.audit", "Which kinds of turn go with success in a log; dead and misaligned turns."),
     "passk": ("rlspec.cli.passk", "How often all of k trials of a task succeed, in a log."),
+    "export": ("rlspec.cli.export", "Write what a run holds for others: triples to train a diagnostician on."),
     "show": ("rlspec.cli.show", "Show a run: metrics, learning curve, trajectories turn by turn."),
     "fmt": ("rlspec.cli.fmt", "Lay specs out in their canonical form; keep every comment and the meaning."),
     "git": ("rlspec.cli.git", "Teach git to show specs by what they mean."),

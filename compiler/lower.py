@@ -131,7 +131,9 @@ def _stages(experiment: Experiment) -> tuple[StagePlan, ...]:
                 del fields["feedback"][name]  # the same
         if declared.name == "resample" and fields["errors"] == "live":
             del fields["errors"], fields["collect"]  # the same
-        out.append(StagePlan(label=declared.label, name=declared.name, fields=fields, policy_from=trained))
+        apart = isinstance(declared.made, Optimised) and not declared.made.TRAINS  # it learns with weights of its own
+        start = None if apart else trained
+        out.append(StagePlan(label=declared.label, name=declared.name, fields=fields, policy_from=start))
         if isinstance(declared.made, Stage) and declared.made.TRAINS:
             trained = declared.label
     return tuple(out)
@@ -158,6 +160,8 @@ def _graph(machine: Any, stages: tuple[StagePlan, ...], envs: tuple[ComponentPla
     for stage in stages:
         if stage.name == "sft":
             edges += [("demonstrations", f"{stage.label}/trainer", "rows")]
+        elif stage.name == "diagnostician":
+            edges += [("triples", f"{stage.label}/trainer", "rows")]
         elif stage.name == "evaluate":
             edges += [(f"{stage.label}/rollout", f"{stage.label}/report", "trajectories")]
         elif stage.name == "codegym":
@@ -174,6 +178,8 @@ def _graph(machine: Any, stages: tuple[StagePlan, ...], envs: tuple[ComponentPla
                 (f"{inside}/rollout", f"{stage.label}/rollout", "failed trajectories"),
                 (f"{stage.label}/rollout", f"{inside}/scorer", "recovery groups"),
             ]
+            if writer := stage.fields["feedback"].get("policy"):
+                edges.append((f"{writer}/trainer", f"{stage.label}/rollout", "feedback"))
         else:
             edges += [
                 (f"{stage.label}/rollout", f"{stage.label}/scorer", "trajectories"),

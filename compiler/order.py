@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlspec.compiler.binding import tables_of
+from rlspec.compiler.catalog.resampling import Resample
 from rlspec.compiler.catalog.stages import Evaluate, Grpo, Stage
 from rlspec.compiler.examiners import serves
 from rlspec.compiler.experiment import Declared, Experiment
@@ -22,6 +23,8 @@ def suited(experiment: Experiment, report: list[Diagnostic]) -> None:
         trained = trained or _trains(declared)
         if issubclass(declared.schema, Stage) and declared.schema.RIDES:
             _riding(experiment, declared, report)
+        if isinstance(declared.component, Resample) and declared.component.feedback.policy:
+            _written(experiment, declared, declared.component, report)
         if isinstance(declared.component, Evaluate) and declared.component.user:
             _examining(experiment, declared, declared.component, report)
 
@@ -70,6 +73,20 @@ def _riding(experiment: Experiment, declared: Declared, report: list[Diagnostic]
         report.append(Diagnostic("RLC0504", f"`{declared.label}` samples again what fails within `{within}`, a "
                                  f"{inside.name} stage, which samples nothing", declared.item.head.span,
                                  label="name a training stage"))  # fmt: skip
+
+
+def _written(experiment: Experiment, declared: Declared, stage: Resample, report: list[Diagnostic]) -> None:
+    """A policy that writes feedback must have been trained for it by then."""
+    order = list(experiment.of("stage"))
+    writer = experiment.of("stage").get(stage.feedback.policy)
+    if writer is None:
+        return
+    if writer.name != "diagnostician":
+        report.append(Diagnostic("RLC0504", f"`{writer.label}` is no stage that trains a diagnostician",
+                                 declared.item.head.span, label="name a `diagnostician` stage"))  # fmt: skip
+    elif order.index(writer.label) > order.index(stage.within):
+        report.append(Diagnostic("RLC0504", f"`{writer.label}` trains who diagnoses, and comes after `{stage.within}`",
+                                 declared.item.head.span, label=f"put `{writer.label}` first"))  # fmt: skip
 
 
 def _examining(experiment: Experiment, declared: Declared, stage: Evaluate, report: list[Diagnostic]) -> None:

@@ -17,7 +17,7 @@ from rlspec.compiler.catalog.resampling import Feedback
 from rlspec.runtime.endpoints.chat import Spent
 from rlspec.runtime.metrics import mean
 from rlspec.runtime.policies.chat import Renderer
-from rlspec.runtime.worlds.diagnosticians import Author, Case, Draft, LlmDiagnostician, Said, identity, settle
+from rlspec.runtime.worlds.diagnosticians import Author, Case, Draft, Said, identity, settle
 from rlspec.runtime.worlds.protocol import Task
 
 if TYPE_CHECKING:
@@ -33,26 +33,18 @@ class Diagnostician(Protocol):
 
 
 class Desk:
-    """A worker's part. `task` gives the task of a case, `policy` the policy text of its environment."""
+    """A worker's part, with who writes. `task` gives the task of a case, `policy` its environment's policy text."""
 
     def __init__(
         self,
         says: Feedback,
+        who: Diagnostician,
         renderer: Renderer,
         task: Callable[[Case], Task],
         policy: Callable[[Case], str],
-        folder: str,
     ) -> None:
-        self.says, self._renderer, self._task, self._policy = says, renderer, task, policy
-        self._who = self._made(folder)
+        self.says, self._who, self._renderer, self._task, self._policy = says, who, renderer, task, policy
         self._at_once = says.llm.at_once if says.by == "llm" else 1
-
-    def _made(self, folder: str) -> Diagnostician:
-        if self.says.by == "llm":
-            return LlmDiagnostician(self.says.llm)
-        from rlspec.runtime.policies.diagnostician import PolicyDiagnostician
-
-        return PolicyDiagnostician(folder)
 
     def say(self, cases: Sequence[Case]) -> list[Said]:
         """What is said of each, in their order."""

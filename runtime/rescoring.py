@@ -35,7 +35,7 @@ from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 
 NOISE = 1e-12  # an advantage that is smaller is 0: rounding has no sign
-_UNTAUGHT = ("sft", "evaluate")  # stages that learn from no trajectories of their own
+_UNTAUGHT = ("sft", "diagnostician", "evaluate")  # stages that learn from no trajectories of their own
 Tables = Mapping[str, Sequence[float]]
 
 

@@ -23,6 +23,7 @@ from rlspec.compiler.plan import Plan
 from rlspec.runtime import synthesis_stage
 from rlspec.runtime.calibration import CalibrationStage
 from rlspec.runtime.coldstart import ColdStartStage, make_policy
+from rlspec.runtime.diagnostician_stage import DiagnosticianStage
 from rlspec.runtime.evaluation import Evaluation
 from rlspec.runtime.graph.executor import Executor
 from rlspec.runtime.record.directory import RunDirectory
@@ -141,6 +142,8 @@ class Run:
             TrainingStage(self, unit.stage).run()
         elif unit.kind == "irc":
             CalibrationStage(self, unit.stage).run()
+        elif unit.kind == "diagnostician":
+            DiagnosticianStage(self, unit.stage).run()
         elif unit.kind == "codegym":
             synthesis_stage.SynthesisStage(self, unit.stage).run()
         else:

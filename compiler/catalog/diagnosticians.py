@@ -12,10 +12,11 @@ simulator must diagnose without giving the answer away).
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from rlspec.compiler.catalog.base import Secret, Struct, Unit
-from rlspec.compiler.records import Field
+from rlspec.compiler.catalog.stages import Optimised, Schedule, Stage, Stop, Warmup, Work
+from rlspec.compiler.records import Field, model_validator
 
 
 class LlmDiagnosis(Struct):
@@ -40,3 +41,47 @@ class LlmDiagnosis(Struct):
         int, Field(ge=1, description="texts that are asked for at most, while they give a value away or are malformed")
     ] = 3
     at_once: Annotated[int, Field(ge=1, description="diagnoses that one worker waits for at a time")] = 16
+
+
+class Diagnostician(Optimised):
+    """A policy of its own is trained to write feedback, on triples of a failed attempt, the calls that solve the task,
+    and the diagnosis, as `rlc export triples` writes them. It begins as the agent's policy is declared, with another
+    vocabulary if that is an embedded one, and changes nothing of the agent."""
+
+    NAME: ClassVar[str] = "diagnostician"
+    TRAINS: ClassVar[bool] = False
+
+    data: Annotated[str, Field(min_length=1, description="JSONL file of triples")]
+    held_out: Annotated[
+        int,
+        Unit("trajs"),
+        Field(ge=1, description="triples, of tasks of their own, only to measure on; at least so many"),
+    ] = 64
+    context: Annotated[
+        int, Unit("tokens"), Field(ge=64, description="tokens of a case at most; the attempt loses its beginning first")
+    ] = 512
+    max_new_tokens: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one diagnosis at most")] = 48
+    batch: Annotated[int, Unit("trajs"), Field(ge=1, description="triples per step")] = 32
+    max_steps: Annotated[int, Unit("steps"), Field(ge=1, description="cap of steps per attempt")] = 400
+    lr: Annotated[float, Field(gt=0, description="peak learning rate")] = 4e-3
+    schedule: Annotated[Schedule, Field(description="shape of the learning rate after its warm-up")] = "linear"
+    final_lr_share: Annotated[float, Field(ge=0, le=1, description="last learning rate as a share of lr")] = 0.1
+    lr_warmup: Annotated[int, Unit("steps"), Field(ge=0, description="steps of linear rise up to lr")] = 10
+    warmup: Annotated[Warmup, Field(description="the copying warm-up before the triples")] = Warmup(max_steps=0)
+    stop: Annotated[Stop, Field(description="when an attempt ends")] = Stop(loss=0.02, every=25, patience=8)
+    refuse_above: Annotated[
+        float, Field(gt=0, description="a policy whose held-out loss at its end is above is not used")
+    ] = 1.0
+    attempts: Annotated[int, Field(ge=1, description="starts from other random weights before giving up")] = 2
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.stop.loss > self.refuse_above:
+            raise ValueError(
+                f"stop.loss = {self.stop.loss} is above refuse_above = {self.refuse_above}: "
+                "what meets the criterion would be refused"
+            )
+        return self
+
+    def work(self, inside: Stage | None = None) -> Work:
+        return Work(self.max_steps, self.batch, talks=False)

@@ -79,12 +79,13 @@ class _Loader:
 
     def __init__(self, plan: Plan, stage: StagePlan, budget: BudgetPlan, typical: Typical | None) -> None:
         self.plan, self.stage, self.budget, self.typical = plan, stage, budget, typical
-        self.context = min(context_of(plan), typical.tokens) if typical is not None else context_of(plan)
+        reads = int(stage.fields["context"]) if stage.name == "diagnostician" else context_of(plan)
+        self.context = min(reads, typical.tokens) if typical is not None else reads
         self.message = int(stage.fields.get("max_new_tokens", 0)) or self._message_inside() or self.context
 
     def load(self) -> StageLoad:
         fields, count = self.stage.fields, self.budget.trajectories
-        generates = self.stage.name != "sft"
+        generates = self.stage.name not in ("sft", "diagnostician")
         longest = max((self.turns(env) for env in self.plan.envs), default=1)
         sampled = min(self.context, longest * self.message) * count if generates else 0
         learns = "lr" in fields or "within" in fields  # what rides on a stage is learned from with it

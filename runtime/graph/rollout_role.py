@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlspec.compiler.catalog.diagnosticians import Diagnostician as Trained
 from rlspec.compiler.catalog.policies import HfEngine as HfEngineSettings
 from rlspec.compiler.catalog.policies import VllmEngine as VllmEngineSettings
-from rlspec.compiler.catalog.resampling import Resample
+from rlspec.compiler.catalog.resampling import Feedback, Resample
 from rlspec.compiler.plan import Plan
-from rlspec.runtime.diagnosing import Desk
+from rlspec.runtime.diagnosing import Desk, Diagnostician
 from rlspec.runtime.engines.protocol import Engine
 from rlspec.runtime.policies.chat import Renderer
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.rollout import Job, Roller
-from rlspec.runtime.worlds.diagnosticians import Case, Said
+from rlspec.runtime.worlds.diagnosticians import Case, LlmDiagnostician, Said
 
 PROBE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.05}
 """Nats by which engine and trainer may differ on the probe: far above rounding, far below stale weights."""
@@ -116,9 +117,18 @@ class RolloutRole:
             roller = self._roller
             self._diagnosticians[label] = Desk(
                 stage.feedback,
+                self._diagnostician(stage.feedback, folder),
                 roller.renderer,
                 lambda case: roller.task(case.env, "train", case.task),
                 lambda case: roller.desks[case.env].world.system,
-                folder,
             )
         return self._diagnosticians[label].say(cases)
+
+    def _diagnostician(self, says: Feedback, folder: str) -> Diagnostician:
+        if says.by == "llm":
+            return LlmDiagnostician(says.llm)
+        from rlspec.runtime.policies.diagnostician import PolicyDiagnostician
+
+        trained = next(s for s in self.plan.stages if s.label == says.policy).component()
+        assert isinstance(trained, Trained)
+        return PolicyDiagnostician(folder, trained.context, trained.max_new_tokens, self.plan.policy.fields["device"])

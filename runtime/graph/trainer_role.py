@@ -17,6 +17,7 @@ from rlspec.compiler.catalog.policies import Tiny
 from rlspec.compiler.catalog.stages import Grpo, Optimised, Sft
 from rlspec.compiler.plan import Plan
 from rlspec.runtime.demonstrations import demonstrate, lexicon
+from rlspec.runtime.learning.coach import Coach
 from rlspec.runtime.learning.critic import CriticLearner, SquaredError, optimisation_of
 from rlspec.runtime.learning.learner import Learner, Optimisation, Precision
 from rlspec.runtime.learning.loss import Clipped, Denominators, Likelihood, Objective, Sums, merge, per_token
@@ -52,6 +53,7 @@ class TrainerRole:
         self._demonstrations: list[Row] = []
         self._reference: Learner | None = None
         self._critic: CriticLearner | None = None
+        self._coach: Coach | None = None
 
     # --------------------------------------------------------------------------------------------- the policy
 
@@ -232,6 +234,26 @@ class TrainerRole:
         """Add all ranks' parts in order and take the step; metrics per token of the whole update."""
         applied = self.learner.apply([self._gradient(part) for part in parts])
         return per_token(merge([part.sums for part in parts])) | applied
+
+    # --------------------------------------------------------------------------------------- the diagnostician
+
+    def coach_begin(self, label: str, directory: str) -> dict[str, float]:
+        """Make the policy of a `diagnostician` stage, in its folder, and read its triples; what they are like. It
+        learns on this rank alone."""
+        self._coach = Coach(self.plan, label, Path(directory))
+        return self._coach.about()
+
+    def coach_learn(self, steps: int) -> list[dict[str, Any]]:
+        """At most so many steps; where the learning stands after each. No more come when it is over."""
+        assert self._coach is not None
+        return self._coach.learn(steps)
+
+    def coach_end(self) -> dict[str, float]:
+        """Save it, examine it on the triples that were held out, and forget it."""
+        assert self._coach is not None
+        coach, self._coach = self._coach, None
+        coach.save()
+        return coach.examine()
 
     # -------------------------------------------------------------------------------------- weights and state
 

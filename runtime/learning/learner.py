@@ -31,6 +31,7 @@ from rlspec.runtime.learning.rows import Collated, Row, collate, micro_batches, 
 from rlspec.runtime.refusal import Refusal
 
 if TYPE_CHECKING:
+    from rlspec.compiler.catalog.diagnosticians import Diagnostician
     from rlspec.compiler.catalog.stages import Optimised, Sft
 
 Precision = Literal["float32", "bfloat16"]
@@ -71,7 +72,7 @@ class Optimisation:
         )
 
     @classmethod
-    def of_warmup(cls, stage: Sft) -> Optimisation:
+    def of_warmup(cls, stage: Sft | Diagnostician) -> Optimisation:
         """The copying warm-up of a cold start: the stage's optimiser at a constant rate of its own."""
         changed = {"lr": stage.warmup.lr, "schedule": "constant"}
         return cls(**{**asdict(cls.of(stage, stage.warmup.max_steps)), **changed})

@@ -29,6 +29,7 @@ from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import stream
 
 if TYPE_CHECKING:
+    from rlspec.compiler.catalog.diagnosticians import Diagnostician
     from rlspec.compiler.catalog.stages import Sft
 
 Phase = Literal["warmup", "demonstrations", "accepted", "refused"]
@@ -72,7 +73,7 @@ class ColdStart:
 
     def __init__(
         self,
-        stage: Sft,
+        stage: Sft | Diagnostician,
         demonstrations: Sequence[Row],
         held_out: Sequence[Row],
         alphabet: Sequence[int],

@@ -52,7 +52,7 @@ class Piece:
 class Dialogue:
     """A whole talk in text: what demonstrations are made of."""
 
-    system: str
+    system: str | None
     tools: Sequence[Mapping[str, Any]]
     messages: Sequence[Message] = field(default_factory=tuple)
 

@@ -43,15 +43,20 @@ class Case:
     rule: str
     room: int
 
-    def shown(self) -> list[Message]:
-        """The dialogue up to the first fault and its answer."""
-        return list(self.dialogue[: self.place + 2])
 
-    def fault(self) -> str:
-        """The faulty message in one line."""
-        if self.place >= len(self.dialogue):
-            return "It ended, and the task was not done."
-        return lines(self.dialogue[self.place : self.place + 1])[0].removeprefix("[1] agent: ")
+def case_text(dialogue: Sequence[Message], place: int, gold: Sequence[Call], first: int = 0) -> str:
+    """A failed attempt for a reader: gold calls, the dialogue from message `first` to the first fault and its answer,
+    and the faulty message again."""
+    return prompt(
+        "diagnosis_case", gold=gold, dialogue=lines(dialogue[first : place + 2]), fault=_fault(dialogue, place)
+    )
+
+
+def _fault(dialogue: Sequence[Message], place: int) -> str:
+    """The faulty message in one line."""
+    if place >= len(dialogue):
+        return "It ended, and the task was not done."
+    return lines(dialogue[place : place + 1])[0].removeprefix("[1] agent: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,8 +154,8 @@ class LlmDiagnostician:
             policy=policy if "policy" in sees else "",
             instruction=task.instruction if "instruction" in sees else "",
             gold=task.gold if "gold_calls" in sees else (),
-            dialogue=lines(case.shown() if "dialogue" in sees else case.shown()[case.place :]),
-            fault=case.fault(),
+            dialogue=lines(case.dialogue[0 if "dialogue" in sees else case.place : case.place + 2]),
+            fault=_fault(case.dialogue, case.place),
         )
 
 

@@ -10,6 +10,7 @@ from rlspec.compiler.catalog.answers import VerifiedAnswers
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.calls import CallMatch
 from rlspec.compiler.catalog.codegym import Gym, Synthesis
+from rlspec.compiler.catalog.diagnosticians import Diagnostician
 from rlspec.compiler.catalog.papers import LlmJudge, TauBench
 from rlspec.compiler.catalog.shop import AgendaUser, OracleJudge, Shop
 from rlspec.compiler.catalog.tiers import Tiers
@@ -196,7 +197,7 @@ def runnable(plan: Plan) -> None:
     """Refuse, by name and before anything is started, a plan with a component that has no runtime.
 
     Raises:
-        Refusal: RLC0601.
+        Refusal: RLC0601; RLC0701, RLC0711, RLC0505 for triples that cannot be learned from.
     """
     for part in (plan.policy, plan.engine, *plan.envs, *plan.users, *plan.judges):
         component = part.component()
@@ -208,8 +209,13 @@ def runnable(plan: Plan) -> None:
             raise Refusal("RLC0505", f"judge `{part.label}` interrupts conversations, and such cannot be tried again",
                           "judge after the trajectory, or leave the stage out")  # fmt: skip
     for stage in plan.stages:
-        if not stage.component().RUNS:
-            raise _refuse(stage.component())
+        component = stage.component()
+        if not component.RUNS:
+            raise _refuse(component)
+        if isinstance(component, Diagnostician):
+            from rlspec.runtime.triples import usable  # which needs this module
+
+            usable(component, stage.label, plan.seed)
     for source in plan.drawn:
         env = plan.labelled(source.env).component()
         if not (isinstance(env, Gym) and not env.source):  # its environments are made when the run has begun
