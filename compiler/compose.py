@@ -117,6 +117,7 @@ def compose(
         _taken_apart(line[-1].item, out, report, True)
         return out
     body: Body = ()
+    removed: set[tuple[str, str]] = set()
     for ancestor in line:
         item = replace(ancestor.item, body=named(ancestor.item.body or (), uses.plugins))
         own = ancestor is line[-1]
@@ -126,7 +127,7 @@ def compose(
         else:
             from rlspec.compiler.patches import Patcher
 
-            body = Patcher(ancestor.name, body, report).inherited(replace(item, body=plain))
+            body = Patcher(ancestor.name, body, report, removed).inherited(replace(item, body=plain))
         out.layers.append(Layer(ancestor.name, body))
     if variant is not None and variant not in out.variants:
         near = near_name(variant, out.variants)
@@ -139,7 +140,7 @@ def compose(
         from rlspec.compiler.patches import Patcher  # most specs are checked without changes too
 
         patched = replace(layer, body=named(layer.body or (), uses.plugins))
-        body = Patcher(name, out.layers[-1].body, report).applied(patched)
+        body = Patcher(name, out.layers[-1].body, report, removed).applied(patched)
         out.layers.append(Layer(name, body))
     whole = with_inherited(out.layers[-1].body, report)
     if whole is not out.layers[-1].body:

@@ -99,10 +99,14 @@ def _stage(item: tree.Item) -> type[Component] | None:
 
 
 class Patcher:
-    """Applies one layer to the items of an experiment."""
+    """Applies one layer to the items of an experiment. `removed` are kinds and components of which a layer before this
+    one took a declaration out, and of which this one may."""
 
-    def __init__(self, name: str, body: Body, report: list[Diagnostic]) -> None:
+    def __init__(
+        self, name: str, body: Body, report: list[Diagnostic], removed: set[tuple[str, str]] | None = None
+    ) -> None:
         self.name, self.body, self.report = name, list(body), report
+        self.removed = removed if removed is not None else set()
 
     def fail(self, code: str, message: str, span: tree.Span, label: str = "") -> Failed:
         self.report.append(Diagnostic(code, message, span, label=label))
@@ -166,12 +170,14 @@ class Patcher:
         self.body.append(item)
 
     def _add_missing(self, item: tree.Item) -> None:
-        """`add.stage coldstart : sft { }`: a declaration, unless the experiment has one of that kind and component."""
+        """`add.stage coldstart : sft { }`: a declaration, unless the experiment has one of that kind and component, or
+        had one that was taken out: what a variant removes is not missing."""
         head, names = item.head, item.head.path[1:]
         if len(names) != 1 or names[0].value not in catalog() or head.type is None or item.body is None:
             raise self.fail("RLC0207", "write `add.stage coldstart : sft { ... }`", head.span)
         plain = replace(item, head=replace(head, path=names))
-        if not self._of(names[0].value, self._component_of(names[0], head.type.base)):
+        kind, component = names[0].value, self._component_of(names[0], head.type.base)
+        if not self._of(kind, component) and (kind, component) not in self.removed:
             self._add(plain)
 
     def _component_of(self, kind: tree.Name, node: tree.Expression) -> str:
@@ -391,6 +397,8 @@ class Patcher:
             places, rest = self._find(names[:2] if on else names, on)
         if not rest:
             for place in reversed(places):
+                schema = self._schema(place) if kind in catalog() else None
+                self.removed |= {(kind, schema.NAME)} if schema is not None else set()
                 del self.body[place]
             return
         self._field_exists(places[0], rest)

@@ -75,6 +75,22 @@ def test_another_component_takes_the_place_of_each(tmp_path: Path) -> None:
     assert (found.plan.users[0].name, found.plan.users[0].wiring["serves"]) == ("static", ["desk"])
 
 
+def test_add_does_not_bring_back_what_a_variant_removed(tmp_path: Path) -> None:
+    overlay, spec = tmp_path / "overlay.rlspec", tmp_path / "spec.rlspec"
+    overlay.write_text("rlspec = 1\noverlay o { add.stage cold : sft { }  add.stage last : evaluate { } }\n")
+    text = SPEC.replace("ADDED", "remove = [stage.start]").replace("stage exam", "stage start : sft { }  stage exam")
+    spec.write_text(text)
+    without = check(read(spec), variant="v", overlays=[read(overlay)])
+    assert [s.label for s in without.plan.stages] == ["exam", "train", "again"]
+    assert [s.label for s in check(read(spec), overlays=[read(overlay)]).plan.stages][0] == "start"
+    child = tmp_path / "child.rlspec"
+    child.write_text('rlspec = 1\nexperiment child extends "spec.rlspec" { remove = [stage.start] }\n')
+    assert [s.label for s in check(read(child), overlays=[read(overlay)]).plan.stages][0] == "exam"
+    spec.write_text(text.replace("remove = [stage.start]", "remove = [stage.again]"))  # of another component
+    kept = check(read(spec), variant="v", overlays=[read(overlay)])
+    assert [s.label for s in kept.plan.stages] == ["start", "exam", "train"]
+
+
 def test_add_leaves_what_is_there(tmp_path: Path) -> None:
     there = overlaid(tmp_path, "add.stage held_out : evaluate { }  add.stage cold : sft { }")
     assert [s.label for s in there.plan.stages] == ["cold", "exam", "train", "again"]
