@@ -10,7 +10,7 @@ from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.turn_health import TurnHealth, turn_health
 
-FINISHES = ("user_done", "transferred", "turn_limit", "context_limit")
+FINISHES = ("user_done", "transferred", "turn_limit", "context_limit", "malformed")
 
 
 def mean(values: Iterable[float]) -> float:

@@ -71,6 +71,8 @@ class Desk:
     judges: dict[str, Judge]
     max_turns: int
     max_events: int  # tool calls plus user replies; 0 for no such limit
+    max_messages: int  # of everybody; 0 for no such limit
+    ends_malformed: bool  # a call that cannot be read ends the conversation
     retries: dict[str, int]
     resampled: dict[str, Feedback]
     examiners: dict[str, Users]
@@ -86,6 +88,8 @@ class Desk:
             judges_of(plan, source),
             int(fields.get("max_turns", 1)),
             int(fields.get("max_events", 0)),
+            int(fields.get("max_messages", 0)),
+            fields.get("malformed_call") == "ends",
             {label: retries_of(plan.labelled(label)) for label in source.judges},
             {
                 stage.label: found.feedback
@@ -292,6 +296,9 @@ class Roller:
         """Take the agent's message, answer it, or say how the conversation ended."""
         talk.ledger.append("agent", sampled.tokens, sampled.logprobs, max(sampled.versions, default=-1))
         message = self.renderer.read(sampled.tokens)
+        if talk.desk.max_messages and len(talk.seen) + 1 >= talk.desk.max_messages:  # nobody answers any more
+            talk.dialogue.append(message)
+            return "turn_limit"
         if message.call is not None:
             call = message.call
             return self._ask(
@@ -300,6 +307,9 @@ class Roller:
                 lambda: talk.opened_session.step(call),
                 lambda seen: self._observed(talk, sampled, message, seen),
             )
+        if message.malformed is not None and talk.desk.ends_malformed:
+            talk.dialogue.append(message)
+            return "malformed"
         if message.malformed is not None:
             answer = Message("tool", f"error : {message.malformed}", status="error")
             return self._answered(talk, sampled, message, answer, None)
@@ -363,6 +373,8 @@ class Roller:
             return "context_limit"
         if talk.earlier + talk.ledger.turns >= talk.desk.max_turns or 0 < talk.desk.max_events <= talk.events:
             return "turn_limit"
+        if 0 < talk.desk.max_messages <= len(talk.seen):
+            return "turn_limit"
         told = f"{answer.text} {objection}".strip()
         piece = self.renderer.tool(told, stopped) if answer.role == "tool" else self.renderer.user(told, stopped)
         if len(talk.ledger) + len(piece.tokens) >= self.context:
@@ -407,7 +419,7 @@ class Roller:
             return out
         try:
             if out.failure is None:
-                if isinstance(session, Hearing) and out.finish in ("turn_limit", "context_limit"):
+                if isinstance(session, Hearing) and out.finish in ("turn_limit", "context_limit", "malformed"):
                     session.cut()
                 out.measures = {f"{job.env}.{k}": v for k, v in session.measure().items()}
                 speaker = job.user or talk.desk.source.user

@@ -13,7 +13,8 @@ from rlspec.compiler.records import Field, Refused, model_validator
 
 
 class TauBench(Component):
-    """tau-bench v1: retail and airline service desks with a database, a policy and a simulated user."""
+    """tau-bench v1: retail and airline service desks with a database, a policy and a simulated user. `floor` is 1 where
+    the database is the wanted one before anything is done."""
 
     KIND: ClassVar[str] = "env"
     NAME: ClassVar[str] = "tau_bench"
@@ -22,6 +23,7 @@ class TauBench(Component):
         "db_hash": "text@traj",
         "reference_hash": "text@traj",
         "outputs_said": "int@traj in {0, 1}",
+        "floor": "int@traj in {0, 1}",
     }
     source: Annotated[
         str,
@@ -36,8 +38,17 @@ class TauBench(Component):
     max_events: Annotated[
         int,
         Unit("events"),
-        Field(ge=0, description="tool calls plus user replies before the cut; 0: no such limit"),
+        Field(ge=0, description="tool calls plus user replies before the cut, as MUA-RL counts; 0: no such limit"),
     ] = 0
+    max_messages: Annotated[
+        int,
+        Unit("messages"),
+        Field(ge=0, description="messages of everybody before the cut, as tau2-bench counts steps; 0: no such limit"),
+    ] = 0
+    malformed_call: Annotated[
+        Literal["answered", "ends"],
+        Field(description="a call that cannot be read: the agent is told, or the conversation ends (MUA-RL's code)"),
+    ] = "answered"
     context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one dialogue at most")] = 32_768
     max_new_tokens: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one message at most")] = 1024
     verifier: Annotated[Literal["db_hash", "write_operations"], Field(description="what counts as solved")] = "db_hash"

@@ -31,7 +31,7 @@ class _ToolSide(Component):
         "writes": "int@traj",
         "errors": "int@traj",
     }
-    KEEPS: ClassVar[tuple[str, ...]] = ("max_events", "reward_truncated")
+    KEEPS: ClassVar[tuple[str, ...]] = ("max_events", "max_messages", "reward_truncated")
     VERDICT: ClassVar[tuple[str, ...]] = ("verifier", "reward_truncated")
 
     tasks: Annotated[str, Field(min_length=1, description="JSONL file of tasks; see `docs/tools.md`")]
@@ -45,6 +45,9 @@ class _ToolSide(Component):
     max_turns: Annotated[int, Unit("agent_turns"), Field(ge=1, description="messages of the agent before the cut")] = 30
     max_events: Annotated[
         int, Unit("events"), Field(ge=0, description="tool calls plus user replies before the cut; 0: no such limit")
+    ] = 0
+    max_messages: Annotated[
+        int, Unit("messages"), Field(ge=0, description="messages of everybody before the cut; 0: no such limit")
     ] = 0
     context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one dialogue at most")] = 32_768
     reward_truncated: Annotated[bool, Field(description="whether a dialogue that was cut off is verified too")] = False

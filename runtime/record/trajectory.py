@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rlspec.runtime.record.ledger import Ledger
 from rlspec.runtime.worlds.protocol import Message
 
-Finish = Literal["user_done", "transferred", "turn_limit", "context_limit", "failed"]
+Finish = Literal["user_done", "transferred", "turn_limit", "context_limit", "malformed", "failed"]
 
 
 @dataclass(slots=True)

@@ -89,7 +89,9 @@ class TauBenchSession:
             right = _counted(self._writes) == _counted([c for c in self._task.gold if c.name in WRITING])
         outputs = self._task.payload["outputs"]
         said = all(any(text.lower() in line for line in self._said) for text in outputs)
-        return {"verified": int(right), "db_hash": found, "reference_hash": reference, "outputs_said": int(said)}
+        floor = self._task.payload["initial_hash"] == reference
+        out = {"verified": int(right), "db_hash": found, "reference_hash": reference, "outputs_said": int(said)}
+        return {**out, "floor": int(floor)}
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -105,6 +107,9 @@ class TauBenchWorld:
     project is asked for: the published runs train and examine on the same ones."""
 
     def __init__(self, config: TauBench) -> None:
+        if config.calls_per_message != "first":
+            raise Refusal("RLC0601", "`calls_per_message = all` has no runtime here: of a message one call is executed",
+                          "write `calls_per_message = first`")  # fmt: skip
         self.config = config
         folder = config.source or os.environ.get(VARIABLE, "")
         self.domains = [read(Path(folder), name, config.split) for name in config.domain]

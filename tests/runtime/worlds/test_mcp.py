@@ -6,28 +6,25 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rlspec.compiler.catalog.shop import AgendaUser, Demonstrators, Shop
+from rlspec.compiler.catalog.shop import Shop
 from rlspec.compiler.catalog.tool_sides import Mcp
 from rlspec.compiler.check import check
 from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
-from rlspec.runtime.engines.protocol import Sampled
-from rlspec.runtime.policies.chat import Dialogue, Renderer
+from rlspec.runtime.policies.chat import Renderer
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.rollout import Job, Roller
 from rlspec.runtime.worlds.floors import floors
 from rlspec.runtime.worlds.mcp import serving
 from rlspec.runtime.worlds.mcp.world import McpWorld, state_hash
-from rlspec.runtime.worlds.protocol import Call, InfraFailure, Message
+from rlspec.runtime.worlds.protocol import Call, InfraFailure
 from rlspec.runtime.worlds.registry import runnable
-from rlspec.runtime.worlds.shop.demonstrations import demonstrations
-from rlspec.runtime.worlds.shop.oracles import STYLES, Oracle
 from rlspec.runtime.worlds.shop.world import ShopWorld
 
 pytest.importorskip("mcp", reason="needs the extra `mcp`")
@@ -77,63 +74,14 @@ def settings(desk: Path, **more: Any) -> Mcp:
     return Mcp.model_validate({**fields, "reward_truncated": True, "max_turns": 14, **more})
 
 
-class Agent:
-    """An engine whose policy is a demonstrator: it reads the tokens that it is fed and writes tokens, as a model does.
-    Every conversation's style is that of its trial."""
-
-    version, capacity = 0, 8
-
-    def __init__(self, renderer: Renderer) -> None:
-        self.renderer = renderer
-        self.talks: dict[str, tuple[Oracle, list[Message]]] = {}
-        self.waiting: list[str] = []
-
-    def configure(self, temperature: float, max_new_tokens: int) -> None: ...
-
-    def open(self, key: str, uniforms: Any, seed: int = 0) -> None:
-        self.talks[key] = Oracle(STYLES[int(key.rpartition("/")[2]) % 4], slips=key.endswith("0")), []
-
-    def feed(self, key: str, tokens: Sequence[int]) -> None:
-        text = self.renderer.text(tokens)
-        dialogue = self.talks[key][1]
-        for role, (before, after) in (("tool", self.renderer.frame.tool), ("user", self.renderer.frame.user)):
-            head, found, said = text.removesuffix(after).rpartition(before.strip())
-            if found and (not dialogue or not head.strip()):
-                dialogue.append(Message(role, said.strip(), status="error" if '"error"' in said else "ok"))
-                break
-        else:
-            raise AssertionError(text)
-        self.waiting.append(key)
-
-    def poll(self) -> list[Sampled]:
-        asked, self.waiting = self.waiting, []
-        out = []
-        for key in asked:
-            oracle, dialogue = self.talks[key]
-            dialogue.append(oracle.act(dialogue))
-            tokens = list(self.renderer.agent(dialogue[-1]).tokens)
-            out.append(Sampled(key, tokens, [0.0] * len(tokens), [0] * len(tokens), "stop"))
-        return out
-
-    def close(self, key: str) -> None:
-        self.talks.pop(key)
-
-
-@pytest.fixture(scope="module")
-def renderer() -> Renderer:
-    from rlspec.runtime.policies import chat, vocabulary
-
-    shown = demonstrations(WORLD.config, AgendaUser(), Demonstrators(), 24, 0)
-    corpus = [Dialogue(WORLD.system, WORLD.tools, demo.dialogue) for demo in shown]
-    return Renderer(vocabulary.train(Path(chat.__file__).with_name("chat.jinja").read_text(), corpus, 2000, 0))
-
-
-def rolled(plan: Plan, renderer: Renderer) -> list[Any]:
+def rolled(plan: Plan, renderer: Renderer, agent: Any) -> list[Any]:
     jobs = [Job(f"train/0/{n}/{trial}", "desk", "train", n, n, "train") for n in range(4) for trial in range(4)]
-    return Roller(plan, Agent(renderer), renderer, 4000).run(jobs)
+    return Roller(plan, agent(renderer), renderer, 4000).run(jobs)
 
 
-def test_whole_rollouts_over_http_are_those_of_the_shop_in_process(desk: Path, url: str, renderer: Renderer) -> None:
+def test_whole_rollouts_over_http_are_those_of_the_shop_in_process(
+    desk: Path, url: str, renderer: Renderer, demonstrator: Any
+) -> None:
     env = f"""env desk : mcp {{
         url = "{url}"  tasks = "{desk / "desk" / "tasks.jsonl"}"  state_tool = "final_state"  verifier = db_hash
         max_turns = 14agent_turns  reward_truncated = true  on_failure = [retry(1), abort_above(0.5)]
@@ -141,7 +89,7 @@ def test_whole_rollouts_over_http_are_those_of_the_shop_in_process(desk: Path, u
     plan = plan_of(SPEC.replace("env desk : shop { difficulty = 1  max_turns = 14agent_turns }", env))
     runnable(plan)
     assert floors(plan) == []  # no task of the shop is solved before anything is done
-    here, there = rolled(plan_of(SPEC), renderer), rolled(plan, renderer)
+    here, there = rolled(plan_of(SPEC), renderer, demonstrator), rolled(plan, renderer, demonstrator)
     assert [t.failure for t in there] == [None] * 16
     for mine, theirs in zip(here, there, strict=True):
         assert theirs.dialogue == mine.dialogue

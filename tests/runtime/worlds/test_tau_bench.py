@@ -68,6 +68,14 @@ def test_logged_conversations_get_the_logged_answers_and_verdicts(world):
 
 def test_a_policy_that_does_nothing_solves_two_fifths(world):
     assert floor(world) == {"airline": 0.4}
+    left_alone = [world.reset(world.task("test", number)).measure() for number in range(len(world))]
+    assert sum(found["floor"] for found in left_alone) == 20
+    assert all(found["floor"] == found["verified"] for found in left_alone)
+
+
+def test_a_message_s_further_calls_are_never_run():
+    with pytest.raises(Refusal, match="RLC0601"):
+        world_of(calls_per_message="all")
 
 
 def test_errors_and_odd_arguments_leave_the_database_alone(world):
