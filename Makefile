@@ -17,7 +17,7 @@ export DO_NOT_TRACK := 1
 
 help:
 	@echo "make run        set up, then run examples/quickstart.rlspec (minutes, two cores)"
-	@echo "make test       set up, then lint, format and type checks and all tests"
+	@echo "make test       set up, then lint, format and type checks and all tests, on two processes where there are two cores"
 	@echo "make test-fast  the tests that need seconds"
 	@echo "make check      lint, format and type checks alone"
 	@echo "make env-vllm   add vLLM's CPU build, so that its tests run too"
@@ -49,7 +49,7 @@ check: env
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/pytest
+	$(BIN)/python tests/suite.py
 
 test-fast: env
 	$(BIN)/pytest -m "not slow and not vllm"

@@ -40,7 +40,7 @@ def run(
 
     path = out or Path("runs") / plan.short
     from rlspec.cli.progress import reporter
-    from rlspec.runtime.run import Interrupted
+    from rlspec.runtime.refusal import Interrupted
 
     watcher = reporter()
     click.echo(f"{plan.title}\n{path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.resolved import schema_file
@@ -12,9 +12,11 @@ from rlspec.runtime.graph.executor import executor_for
 from rlspec.runtime.record.directory import RunDirectory
 from rlspec.runtime.record.durable import write_file
 from rlspec.runtime.refusal import Refusal
-from rlspec.runtime.run import Reporter, Run
 from rlspec.runtime.worlds.floors import floors
 from rlspec.runtime.worlds.registry import runnable
+
+if TYPE_CHECKING:
+    from rlspec.runtime.run import Reporter
 
 
 def launch(
@@ -31,7 +33,7 @@ def launch(
 
     Raises:
         Refusal: it cannot be run, or not here; nothing was lost or half-written.
-        rlspec.runtime.run.Interrupted: the user asked to stop; it can be gone on with.
+        Interrupted: the user asked to stop; it can be gone on with.
     """
     runnable(plan)
     for line in floors(plan):
@@ -47,5 +49,8 @@ def launch(
         directory = RunDirectory.create(path, text, plan.digest, resolved, spec=spec)
         for plugin in plan.plugins:  # beside the resolved spec, which names them
             write_file(path / schema_file(plugin), (json.dumps(plugin.document, indent=1) + "\n").encode())
-    with directory, executor_for(executor, plan) as graph:
-        return Run(plan, directory, graph, reporter).execute()
+    with directory:
+        from rlspec.runtime.run import Run  # torch and numba, which take seconds: a refusal does not wait for them
+
+        with executor_for(executor, plan) as graph:
+            return Run(plan, directory, graph, reporter).execute()

@@ -16,3 +16,7 @@ class Refusal(Exception):
     def __reduce__(self) -> tuple[type[Refusal], tuple[str, str, str]]:
         """Refusals cross processes with all their parts."""
         return Refusal, (self.code, self.reason, self.cure)
+
+
+class Interrupted(Exception):
+    """The user asked to stop a run; everything up to here is saved."""

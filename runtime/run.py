@@ -27,7 +27,7 @@ from rlspec.runtime.diagnostician_stage import DiagnosticianStage
 from rlspec.runtime.evaluation import Evaluation
 from rlspec.runtime.graph.executor import Executor
 from rlspec.runtime.record.directory import RunDirectory
-from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.refusal import Interrupted, Refusal
 from rlspec.runtime.resampling import Failure, restored, stored
 from rlspec.runtime.rollout import Job
 from rlspec.runtime.schedule import Unit, schedule
@@ -45,10 +45,6 @@ class Reporter(Protocol):
 
     def note(self, text: str) -> None:
         """Something that a user should know."""
-
-
-class Interrupted(Exception):
-    """The user asked to stop; everything up to here is saved."""
 
 
 @dataclass(slots=True)

@@ -60,6 +60,7 @@ def test_activations_are_to_the_byte_what_autograd_keeps(family: str, precision:
         assert saved_for_backward(model, False) == expected
 
 
+@pytest.mark.slow
 def test_a_real_worker_uses_what_is_estimated() -> None:
     """One small case of bench/memory_plan.py: two updates, new weights, generation, in a process of its own."""
     done = subprocess.run(
