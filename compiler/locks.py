@@ -14,7 +14,6 @@ No path of the machine, time or host enters a lock, so it is the same wherever i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +22,8 @@ from typing import Any
 
 from rlspec.compiler.binding import bind, tables_of
 from rlspec.compiler.catalog import schema
-from rlspec.compiler.catalog.base import Ref, Struct
 from rlspec.compiler.check import Checked, check
-from rlspec.compiler.components import struct_of
+from rlspec.compiler.contents import content, named_files
 from rlspec.compiler.digests import item_digest, syntax_digest
 from rlspec.compiler.flatten import calls
 from rlspec.compiler.form import form_of
@@ -70,7 +68,7 @@ def lock_of(source: Source) -> dict[str, Any]:
         "value": form_of(found.plan).digest,
         "library": {name: item_digest(standard()[name]) for name in sorted(_reached(found))},
         "plugins": {p.name: {"origin": p.origin, "schema": p.digest} for p in found.plan.plugins},
-        "data": {name: _content(path) for name, path in sorted(_data(found.plan, folder).items())},
+        "data": {name: content(path) for name, path in sorted(_data(found.plan, folder).items())},
     }
 
 
@@ -270,13 +268,8 @@ def _reached(found: Checked) -> set[str]:
 def _data(plan: Plan, folder: Path) -> dict[str, Path]:
     """Files and folders that text fields name, beside the spec or where rlc was called."""
     out: dict[str, Path] = {}
-    parts = [*_parts(plan)]
-    for kind, name, fields in parts:
-        for text in _texts(schema(kind, name), fields):
-            for path in (folder / text, Path(text)):
-                if text and "\0" not in text and len(text) < 1024 and path.exists():
-                    out[text.replace(os.sep, "/")] = path
-                    break
+    for kind, name, fields in _parts(plan):
+        out |= dict(named_files(schema(kind, name), fields, folder, Path()))
     return out
 
 
@@ -285,28 +278,6 @@ def _parts(plan: Plan) -> Iterator[tuple[str, str, dict[str, Any]]]:
         yield part.kind, part.name, part.fields
     for stage in plan.stages:
         yield "stage", stage.name, stage.fields
-
-
-def _texts(owner: type[Struct], values: Mapping[str, Any]) -> Iterator[str]:
-    for name, info in owner.model_fields.items():
-        value, struct = values.get(name), struct_of(info.annotation)
-        if struct is not None and isinstance(value, dict):
-            yield from _texts(struct, value)
-        elif "str" in str(info.annotation) and not any(isinstance(m, Ref) for m in info.metadata):
-            yield from (v for v in (value if isinstance(value, list | tuple) else [value]) if isinstance(v, str))
-
-
-def _content(path: Path) -> str:
-    """SHA-256 of a file; of a folder, of its files' names and contents."""
-    if path.is_file():
-        digest = hashlib.sha256()
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-        return f"sha256:{digest.hexdigest()}"
-    inside = sorted(p for p in path.rglob("*") if p.is_file())
-    listed = [[p.relative_to(path).as_posix(), _content(p)] for p in inside]
-    return f"tree:{hashlib.sha256(json.dumps(listed).encode()).hexdigest()}"
 
 
 def _relative(path: str, folder: Path) -> str:

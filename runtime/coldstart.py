@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from itertools import pairwise
@@ -19,8 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.catalog.answers import VerifiedAnswers
+from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.policies import HuggingFace
 from rlspec.compiler.catalog.stages import Sft
+from rlspec.compiler.contents import content, named_files
 from rlspec.compiler.plan import Plan, canonical
 from rlspec.runtime.learning.learner import Optimisation
 from rlspec.runtime.learning.loss import merge, per_token
@@ -114,9 +116,10 @@ def cache_entry(run: Run) -> Path:
     label, stage = _stage(run)
     identity = {
         "policy": run.plan.policy.model_dump(mode="json"),
+        "weights": _weights(run.plan.policy.component()),
         "seed": run.plan.seed,
         "shown": shown_by(run.plan),
-        "stage": [label, stage.model_dump(mode="json") if stage else None],
+        "stage": [label, stage.model_dump(mode="json"), _files(stage, dict(stage))] if stage else [label, None],
         "ranks": len(run.trainers),
         "threads": run.plan.graph.bundles[0].threads,
         "code": code_digest(),
@@ -129,17 +132,33 @@ def cache_entry(run: Run) -> Path:
 def shown_by(plan: Plan) -> dict[str, Any]:
     """What demonstrations, and the words of the embedded policy, depend on: the environments without what only their
     verdict depends on, their shares where demonstrations are mixed by them, the live users with whom the demonstrators
-    talk (whoever trains), what synthesised environments are made from, what judges say during a rollout. Labels are
-    names, and change nothing."""
+    talk (whoever trains), what synthesised environments are made from, what judges say during a rollout; of files that
+    are named, what is in them. Labels are names, and change nothing."""
     drawn = []
     mixed = any(isinstance(plan.labelled(source.env).component(), VerifiedAnswers) for source in plan.drawn)
     for source in plan.drawn:
         env = plan.labelled(source.env)
         fields = {k: v for k, v in env.fields.items() if k not in env.component().VERDICT}
+        fields["files"] = _files(env.component(), fields)
         user = live_of(plan, source.user).model_dump(mode="json")
         drawn.append({"env": env.name, "fields": fields, "share": source.share if mixed else None, "user": user})
     said = [str(j.fields["objection"]) for j in plan.judges if j.fields.get("when") == "during_rollout"]
-    return {"drawn": drawn, "made": [s.fields for s in plan.stages if s.name == "codegym"], "objections": said}
+    made = [{**s.fields, "files": _files(s.component(), s.fields)} for s in plan.stages if s.name == "codegym"]
+    return {"drawn": drawn, "made": made, "objections": said}
+
+
+def _files(component: Component, fields: Mapping[str, Any]) -> dict[str, str]:
+    """What is in the files and folders that a component's fields name."""
+    return {name: content(path) for name, path in named_files(type(component), fields, Path())}
+
+
+def _weights(policy: Component) -> list[list[Any]]:
+    """A local model's files by name, size and time: its weights may be too many to read each time."""
+    folder = Path(policy.model) if isinstance(policy, HuggingFace) else None
+    if folder is None or not folder.is_dir():
+        return []
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [[path.relative_to(folder).as_posix(), (s := path.stat()).st_size, s.st_mtime_ns] for path in files]
 
 
 class GraphPupil:
