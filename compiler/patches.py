@@ -159,12 +159,13 @@ class Patcher:
 
     def _add(self, item: tree.Item) -> None:
         """Put in a new declaration: at the end, but a cold start before all other stages, and a stage whose results
-        formulas read before the first that trains. They make no sense anywhere else."""
+        formulas read, or that trains a diagnostician, before the first that trains. They make no sense anywhere else."""
         added = _stage(item)
-        if added is not None and (added.NAME == "sft" or added.RESULTS):
+        prepares = added is not None and (bool(added.RESULTS) or added.NAME == "diagnostician")
+        if added is not None and (added.NAME == "sft" or prepares):
             for place, other in enumerate(self.body):
                 schema = _stage(other)
-                if schema is not None and (issubclass(schema, Grpo) if added.RESULTS else schema.NAME != "sft"):
+                if schema is not None and (issubclass(schema, Grpo) if prepares else schema.NAME != "sft"):
                     self.body.insert(place, item)
                     return
         self.body.append(item)

@@ -35,6 +35,7 @@ experiment bare {
     [
         ("stage cold : sft { }", ["cold", "exam", "train", "again"]),
         ("stage found : irc { signal = tier  outcome = outcome }", ["exam", "found", "train", "again"]),
+        ('stage coach : diagnostician { data = "t.jsonl" }', ["exam", "coach", "train", "again"]),
         (
             "stage found : irc { signal = tier  outcome = outcome }  stage cold : sft { }",
             ["cold", "exam", "found", "train", "again"],
