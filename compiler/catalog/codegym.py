@@ -160,6 +160,14 @@ class Gym(_From):
             "docstrings in the task (as published); names and parameters alone, for the smallest models"
         ),
     ] = "signatures"
+    tool_names: Annotated[
+        Literal["own", "drawn"],
+        Field(
+            description="own: a solution's functions are called as in the solution; drawn: by other names in every "
+            "task, so that which tool to call cannot be learned by heart. What shows inputs, and the submission, keep "
+            "their names"
+        ),
+    ] = "own"
     distilled: Annotated[
         str,
         Field(
@@ -191,4 +199,6 @@ class Gym(_From):
     def _one_origin(self) -> Self:
         if bool(getattr(self, "from")) == bool(self.source):
             raise ValueError('say where the environments are from: `from = <stage>` or `source = "envs/"`')
+        if self.distilled and self.tool_names == "drawn":
+            raise ValueError("recorded conversations call tools by their own names: `tool_names = own`")
         return self

@@ -41,7 +41,7 @@ _JOINT = r"[.\-'/]"  # inside a word when between two core characters: t-shirt, 
 # for a number; a string before a colon is a key.
 _JSON_VALUE = re.compile(r'"(?P<string>(?:[^"\\]|\\.)*)"(?P<key>\s*:)?|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
 _LONGEST_VALUE = 4  # words; a longer value is a sentence
-_CALL_HEAD = re.compile(r'<tool_call>\n\{"name": "[^"]*", "arguments": ')
+_CALL_HEAD = re.compile(r'<tool_call>\n\{"name": "(?P<name>[^"]*)", "arguments": ')
 
 
 def normalizer() -> Any:
@@ -109,16 +109,17 @@ def train(template: str, corpus: Iterable[Dialogue], size: int, phrases: bool) -
     values: set[str] = set()
     rest: Counter[str] = Counter()  # texts without JSON, by how often
     sentences: Counter[str] = Counter()  # JSON values that are sentences (reasons of errors)
+    told = {word for message, text in texts if message.role == "user" for word in split.words(text)}
     for message, text in texts:  # first, what counts as a value anywhere
         if _has_json(message, text) and message.status != "error":
-            for piece, is_value in _cut_json(text, set(), split):
+            for piece, is_value in _cut_json(text, set(), told, split):
                 if is_value and len(split.words(piece)) <= _LONGEST_VALUE:
                     values.update(split.words(piece))
     for message, text in texts:
         if not _has_json(message, text):
             rest[text] += 1
             continue
-        for piece, is_value in _cut_json(text, values, split):
+        for piece, is_value in _cut_json(text, values, told, split):
             if not is_value:
                 constants[piece] += 1
                 continue
@@ -190,12 +191,16 @@ def _has_json(message: Message, text: str) -> bool:
     return message.call is not None or (message.role == "tool" and text[:1] in ("{", "["))
 
 
-def _cut_json(text: str, values: set[str], split: _Splitter) -> Iterator[tuple[str, bool]]:
-    """The text in order as (piece, is it a value). A call's own name is constant, true, false and null are,
-    and keys are, except those that are values elsewhere or have a digit: `{"W12": "pending"}` holds two
-    values."""
+def _cut_json(text: str, values: set[str], told: set[str], split: _Splitter) -> Iterator[tuple[str, bool]]:
+    """The text in order as (piece, is it a value). A call's own name is constant unless users speak of it (`told` are
+    their words): then it is read and written as the same word. True, false and null are constant, and keys are, except
+    those that are values elsewhere or have a digit: `{"W12": "pending"}` holds two values."""
     head = _CALL_HEAD.search(text)
     at = 0
+    if head and all(word in told for word in split.words(head["name"])):
+        start, at = head.span("name")
+        yield text[:start], False
+        yield head["name"], True
     for match in _JSON_VALUE.finditer(text, head.end() if head else 0):
         name = "string" if match.group("string") is not None else "number"
         start, stop = match.span(name)

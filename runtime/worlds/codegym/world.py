@@ -23,7 +23,8 @@ from rlspec.runtime.worlds.codegym.environment import SUBMIT, Environment, Row
 from rlspec.runtime.worlds.codegym.envstring import EnvString, configuration_text, write
 from rlspec.runtime.worlds.codegym.host import Host
 from rlspec.runtime.worlds.codegym.jail import Jail, Limits, Sandbox
-from rlspec.runtime.worlds.codegym.toolschema import schema_of
+from rlspec.runtime.worlds.codegym.naming import Names, draw_names
+from rlspec.runtime.worlds.codegym.toolschema import Tool, schema_of, signature_of
 from rlspec.runtime.worlds.protocol import Call, Message, Observation, Task
 
 SYSTEM = (
@@ -45,22 +46,29 @@ class GymSession:
     """One trajectory in one environment. Raises `InfraFailure("env", ...)` when the sandbox fails."""
 
     def __init__(
-        self, host: Host, handle: int, environment: Environment, row: Row, seen: Sequence[tuple[str, bool]] = ()
+        self,
+        host: Host,
+        handle: int,
+        environment: Environment,
+        row: Row,
+        names: Names,
+        seen: Sequence[tuple[str, bool]] = (),
     ) -> None:
         self._host, self._handle, self._environment, self._row = host, handle, environment, row
+        self._names = names
         self._seen = list(seen)  # the calls so far: name, whether it worked
 
     def step(self, call: Call) -> Observation:
         """Run a call. The agent's mistakes, and whatever the tool does wrong, are observations of status "error"; they
         leave the state as it was."""
-        observation = self._host.step(self._handle, len(self._seen) + 1, call)
+        observation = self._host.step(self._handle, len(self._seen) + 1, self._names.own(call))
         self._seen.append((call.name, observation.status == "ok"))
         return observation
 
     def fork(self) -> GymSession:
         """A session in the same state, which shares nothing with this one."""
         copy = self._host.copy(self._handle)
-        return GymSession(self._host, copy, self._environment, self._row, self._seen)
+        return GymSession(self._host, copy, self._environment, self._row, self._names, self._seen)
 
     def measure(self) -> dict[str, Any]:
         """The signals of `Gym.MEASURES`."""
@@ -141,6 +149,9 @@ class GymWorld:
 
     def _task(self, environment: Environment, place: int, name: str, split: str) -> Task:
         row, design = environment.rows[place], environment.design
+        names = Names()
+        if self.config.tool_names == "drawn":
+            names = draw_names(design, self.config.seed, f"{environment.id} {configuration_text(row.input)}")
         payload = {
             "environment": environment.id,
             "family": environment.family,
@@ -148,21 +159,23 @@ class GymWorld:
             "level": row.level,
             "env_string": write(EnvString(environment.id, design.class_name, row.input)),
             "reference": row.reference,
+            "names": dict(names.drawn),
         }
-        gold = tuple(Call(name, arguments) for name, arguments in row.calls)
+        gold = tuple(names.shown(Call(name, arguments)) for name, arguments in row.calls)
         schemas = self.config.tool_docs == "schemas"
-        tools = tuple(schema_of(tool) for tool in design.told) if schemas else None
-        return Task(name, split, self._instruction(environment, row), gold, payload, tools)
+        told = names.told(design)
+        tools = tuple(schema_of(tool) for tool in told) if schemas else None
+        return Task(name, split, self._instruction(environment, row, told), gold, payload, tools)
 
-    def _instruction(self, environment: Environment, row: Row) -> str:
+    def _instruction(self, environment: Environment, row: Row, tools: Sequence[Tool]) -> str:
         design = environment.design
         parts = [design.statement]
         if not environment.hide_inputs:
             parts.append(f"inputs : {configuration_text(row.input)}")
         if self.config.tool_docs == "signatures":
-            parts.append(f"Tools:\n\n{design.signatures()}")
+            parts.append("Tools:\n\n" + "\n\n".join(signature_of(tool) for tool in tools))
         elif self.config.tool_docs == "names":
-            told = " , ".join(f"{t.name} ( {' '.join(p.name for p in t.parameters)} )" for t in design.told)
+            told = " , ".join(f"{t.name} ( {' '.join(p.name for p in t.parameters)} )" for t in tools)
             parts.append("tools : " + told.replace("(  )", "( )"))
         return "\n".join(parts)
 
@@ -170,7 +183,8 @@ class GymWorld:
         """A session of its own, in the state in which the task begins."""
         environment = self.environments[task.payload["environment"]]
         row = environment.rows[task.payload["row"]]
-        return GymSession(self._host, self._host.open(environment.design, row.input), environment, row)
+        handle = self._host.open(environment.design, row.input)
+        return GymSession(self._host, handle, environment, row, Names(task.payload["names"]))
 
     # ----------------------------------------------------------------------------------------------- demonstrations
 

@@ -6,6 +6,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rlspec.runtime.policies import tiny, vocabulary
+from rlspec.runtime.policies.chat import Dialogue, Renderer
+from rlspec.runtime.worlds.protocol import Call, Message
 
 ANYTHING = st.text(st.characters(exclude_categories=("Cs",)))
 BITS = st.lists(
@@ -80,3 +82,21 @@ def test_a_small_vocabulary_keeps_its_size_and_its_bytes(corpus):
 def test_the_same_corpus_gives_the_same_tokenizer(corpus, tokenizer):
     again = vocabulary.train(tiny.TEMPLATE.read_text(), corpus, 4096, phrases=True)
     assert again.backend_tokenizer.to_str() == tokenizer.backend_tokenizer.to_str()
+
+
+def test_a_tool_that_the_task_names_is_called_by_the_same_token():
+    told = "double each . tools : double ( x ) , add ( a b )"
+    calls = [Call("double", {"x": 3}), Call("add", {"a": 0, "b": 6}), Call("submit", {"answer": 6})]
+    messages = [Message("user", told)]
+    for call in calls:
+        messages += [Message("agent", "", call), Message("tool", "6")]
+    corpus = [Dialogue("help", (), messages)] * 20
+    tokenizer = vocabulary.train(tiny.TEMPLATE.read_text(), corpus, 4096, phrases=True)
+    renderer = Renderer(tokenizer)
+    seen = renderer.opening("help", (), told)[-1].tokens
+    for name, message in zip(("double", "add"), messages[1::2], strict=False):
+        (token,) = tokenizer(name, add_special_tokens=False)["input_ids"]
+        assert token in seen
+        assert token in renderer.agent(message).tokens
+    shown = [tokenizer.decode([token]) for token in renderer.agent(messages[5]).tokens]
+    assert shown[0] == '<tool_call>\n{"name": "submit", "arguments": {"answer": '
