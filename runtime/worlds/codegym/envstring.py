@@ -85,7 +85,7 @@ def configuration_of(payload: str) -> dict[str, Any]:
     """The configuration in a text: JSON, or else a Python literal.
 
     Raises:
-        BadEnvString: it is neither, or not a mapping from texts.
+        BadEnvString: it is neither, not a mapping from texts, or not of plain values.
     """
     try:
         value = json.loads(payload, parse_constant=_no_constant, object_pairs_hook=_without_twins)
@@ -100,6 +100,7 @@ def configuration_of(payload: str) -> dict[str, Any]:
             raise BadEnvString(f"the configuration {payload[:60]!r} is neither JSON nor a literal") from error
     if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):
         raise BadEnvString("the configuration is not a mapping from names to values")
+    configuration_text(value)  # what could not be written again (infinities, endless numbers) is not read either
     return value
 
 
@@ -111,6 +112,11 @@ def configuration_text(configuration: dict[str, Any]) -> str:
     """
     try:
         wanted = repr(configuration)
+    except RecursionError as error:
+        raise BadEnvString("the configuration nests too deeply") from error
+    except ValueError as error:
+        raise BadEnvString(f"the configuration cannot be written: {error}") from error
+    try:
         as_json = json.dumps(configuration, ensure_ascii=False, allow_nan=False)
         as_json.encode()
         if repr(json.loads(as_json)) == wanted:

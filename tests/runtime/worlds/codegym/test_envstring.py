@@ -64,6 +64,11 @@ def test_both_syntaxes_are_read() -> None:
         ("Tally@" + "[" * 200_000, "deeply|literal"),
         ("Tally@" + '{"a":' * 5_000, "deeply|literal"),
         ("Tally@{'a': '" + "x" * (1 << 20) + "'}", "more than"),
+        ("A@{'f': 0x" + "f" * 9000 + "}", "cannot be written"),
+        ("A@{'f': 1e999}", "not made of plain values"),
+        ('A@{"f": 1e999}', "not made of plain values"),
+        ("A@" + "-" * 100_000 + "1", "neither JSON nor a literal"),
+        ("A@{'f': 'x' * 3}", "neither JSON nor a literal"),
     ],
 )
 def test_what_cannot_be_read_is_refused(text: str, reason: str) -> None:
@@ -83,6 +88,7 @@ def test_another_class_is_refused() -> None:
         EnvString("x@y", "A", {}),
         EnvString(None, "A", {"f": float("inf")}),
         EnvString(None, "A", {"f": object()}),
+        EnvString(None, "A", {"f": 16**5000}),
     ],
 )
 def test_what_cannot_be_written_is_refused(env: EnvString) -> None:
