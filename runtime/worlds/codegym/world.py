@@ -151,7 +151,7 @@ class GymWorld:
         row, design = environment.rows[place], environment.design
         names = Names()
         if self.config.tool_names == "drawn":
-            names = draw_names(design, self.config.seed, f"{environment.id} {configuration_text(row.input)}")
+            names = draw_names(design, self.config.seed, name)
         payload = {
             "environment": environment.id,
             "family": environment.family,
