@@ -34,6 +34,8 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     try:
         whole = json.loads(text)
         records = whole if isinstance(whole, list) else [whole]
+    except RecursionError as error:
+        raise refuse(path, "nests too deeply") from error
     except ValueError:
         records = _lines(path, text)
     for place, record in enumerate(records):
@@ -48,6 +50,6 @@ def _lines(path: Path, text: str) -> list[Any]:
         if line.strip():
             try:
                 out.append(json.loads(line))
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise refuse(path, f"line {number} is no JSON: {error}") from error
     return out

@@ -56,7 +56,7 @@ class Log:
             raise Refusal("RLC0706", f"{path / LOG} is of no format that this version reads", "import the log again")
         try:
             return cls(path, about, None, {name: _task(name, body) for name, body in tasks.items()})
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise Refusal("RLC0706", f"{path / TASKS} is damaged: {error}", "import the log again") from error
 
     def steps(self) -> list[tuple[str, int]]:
@@ -106,6 +106,12 @@ class Log:
         from rlspec.runtime.worlds.registry import world_of
 
         source = next((s for s in self.plan.sources if s.env == trajectory.env), None) if self.plan else None
+        if self.plan is not None and source is not None:
+            file = getattr(world_of(self.plan, source), "file", None)
+            listed = [] if file is None else [task for tasks in file.tasks.values() for task in tasks]
+            for task in listed:
+                if task.id == trajectory.task:
+                    return task
         parts = trajectory.task.rsplit(".", 2)
         if self.plan is not None and source is not None and len(parts) == 3 and parts[2].isdigit():
             task = world_of(self.plan, source).task(parts[1], int(parts[2]))
@@ -141,8 +147,8 @@ def _said(task: Task) -> dict[str, Any]:
 
 
 def _task(name: str, body: Mapping[str, Any]) -> Task:
-    gold = tuple(Call(call["name"], call["arguments"]) for call in body["gold"])
-    return Task(name, body["split"], body["instruction"], gold, body["payload"])
+    gold = tuple(Call(str(call["name"]), dict(call["arguments"])) for call in body["gold"])
+    return Task(name, str(body["split"]), str(body["instruction"]), gold, dict(body["payload"]))
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -141,7 +141,10 @@ def _text(place: int, message: Mapping[str, Any]) -> str:
 def _calls(place: int, message: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Name, arguments as text, and id of each call."""
     found = []
-    for call in message.get("tool_calls") or ():
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise Unreadable(f"message {place} has `tool_calls` that are no list")
+    for call in calls:
         function = call.get("function") if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
             raise Unreadable(f"message {place} has a call without a function's name")

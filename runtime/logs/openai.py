@@ -46,6 +46,8 @@ def read(files: Sequence[Path], env: str, writes: frozenset[str]) -> Imported:
             trajectories.append(
                 Trajectory(key, env, name, group, trajectory_ledger(talk.dialogue), talk.dialogue, measures)
             )
+    if not trajectories:
+        raise refuse(files[0], "there is no conversation in it")
     about = {
         "source": "openai",
         "env": env,

@@ -10,6 +10,7 @@ tools write is told by the domain's code, so it stands below.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,30 +70,37 @@ def read(files: Sequence[Path], tasks: Path | None, env: str) -> Imported:
     results = [(path, record) for path in files for record in read_records(path)]
     beside = files[0].parent / "tasks.json"
     path = tasks or (beside if beside.is_file() else None)
-    body = next(iter(read_records(path)), {}) if path is not None else {}
-    listed = body.get("tasks", []) if isinstance(body, dict) else body
-    known = {_number(path, entry, "index"): entry for entry in listed} if path is not None else {}
+    known, initial = _known(path) if path is not None else ({}, None)
     writes = frozenset().union(*WRITES.values())
     made: dict[int, Task] = {}
     trajectories: list[Trajectory] = []
     systems: set[str] = set()
-    extra, seen = 0, Counter[int]()
+    extra, trials, seen = 0, Counter[int](), set[str]()
     for source, result in results:
         number = _number(source, result, "task_id")
         entry = known.get(number) or _entry_of(result)
         if entry is None:
             raise refuse(source, f"task {number} has no gold calls", "give the file of tasks with --tasks")
-        made.setdefault(number, _task(number, entry, body.get("initial_hash") if isinstance(body, dict) else None))
+        if number not in made:
+            made[number] = _task(path if number in known and path is not None else source, number, entry, initial)
         messages = result.get("messages") or result.get("traj") or []
         try:
+            if not isinstance(messages, list):
+                raise Unreadable("its conversation is no list of messages")
             talk = dialogue(messages, Reading(writes, "first"))
         except Unreadable as error:
             raise refuse(source, f"task {number}: {error}") from error
         systems.add(talk.system)
         extra += talk.extra_calls
-        key = f"{STAGE}/0/{number}/{result.get('trial', seen[number])}"
-        seen[number] += 1
+        said = json.dumps([number, result.get("trial"), messages], sort_keys=True)
+        if "trial" in result and said in seen:
+            raise refuse(source, f"task {number}: trial {result['trial']} is there twice", "name every file once")
+        seen.add(said)
+        key = f"{STAGE}/0/{number}/{trials[number]}"
+        trials[number] += 1
         trajectories.append(_trajectory(source, key, env, made[number], number, result, talk.dialogue))
+    if not trajectories:
+        raise refuse(files[0], "there is no conversation in it")
     trajectories.sort(key=lambda t: t.group)
     about = {
         "source": "tau-bench",
@@ -108,6 +116,20 @@ def read(files: Sequence[Path], tasks: Path | None, env: str) -> Imported:
     return Imported(about, [made[n] for n in sorted(made)], trajectories)
 
 
+def _known(path: Path) -> tuple[dict[int, Mapping[str, Any]], str | None]:
+    """The tasks of a file by their numbers, which are their places unless they say otherwise, and the hash of the first
+    database where it is told."""
+    records = read_records(path)
+    whole = records[0] if len(records) == 1 and "tasks" in records[0] else {}
+    listed, initial = whole.get("tasks", records), whole.get("initial_hash")
+    if not isinstance(listed, list) or not all(isinstance(entry, Mapping) for entry in listed):
+        raise refuse(path, "its `tasks` are no list of objects")
+    if initial is not None and not isinstance(initial, str):
+        raise refuse(path, "its `initial_hash` is no text")
+    numbered = [{"index": place, **entry} for place, entry in enumerate(listed)]
+    return {_number(path, entry, "index"): entry for entry in numbered}, initial
+
+
 def _entry_of(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The task inside a result of the benchmark itself."""
     info = result.get("info")
@@ -120,9 +142,17 @@ def _entry_of(result: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return {**entry, "gold_hash": gold}
 
 
-def _task(number: int, entry: Mapping[str, Any], initial: str | None) -> Task:
-    gold = tuple(Call(call["name"], dict(call["kwargs"])) for call in entry.get("actions", ()))
-    payload: dict[str, Any] = {"outputs": list(entry.get("outputs", ()))}
+def _task(path: Path, number: int, entry: Mapping[str, Any], initial: str | None) -> Task:
+    actions, outputs = entry.get("actions") or [], entry.get("outputs") or []
+    if not isinstance(actions, list) or not all(
+        isinstance(c, Mapping) and isinstance(c.get("name"), str) and isinstance(c.get("kwargs"), Mapping)
+        for c in actions
+    ):
+        raise refuse(path, f"task {number}: `actions` is no list of objects with `name` and `kwargs`")
+    if not isinstance(outputs, list) or not all(isinstance(text, str) for text in outputs):
+        raise refuse(path, f"task {number}: `outputs` is no list of texts")
+    gold = tuple(Call(call["name"], dict(call["kwargs"])) for call in actions)
+    payload: dict[str, Any] = {"outputs": outputs}
     if initial is not None:
         payload["initial_hash"] = initial
     if entry.get("gold_hash") is not None:

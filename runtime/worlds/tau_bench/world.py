@@ -190,8 +190,8 @@ def read(folder: Path, name: str, split: str) -> Domain:
     try:
         policy = (at / "policy.md").read_text(encoding="utf-8")
         numbered = tuple({"index": number, **entry} for number, entry in enumerate(entries))
-        if not numbered or not all({"instruction", "actions"} <= entry.keys() for entry in numbered):
-            raise ValueError("tasks have an `instruction` and `actions`")
+        if not numbered or not all(map(_is_task, numbered)):
+            raise ValueError("tasks have an `instruction`, `actions` (`name`, `kwargs`), and perhaps `outputs` (texts)")
         original = Original(tables)
     except OSError as error:
         raise _missing(at / "policy.md", error) from error
@@ -200,6 +200,18 @@ def read(folder: Path, name: str, split: str) -> Domain:
             "RLC0711", f"{at} does not hold tau-bench's data: {error}", "see `source` of tau_bench"
         ) from error
     return Domain(name, original, Database(original).hash(), numbered, tuple(schemas), policy)
+
+
+def _is_task(entry: Mapping[str, Any]) -> bool:
+    actions, outputs = entry.get("actions"), entry.get("outputs", [])
+    return (
+        isinstance(entry.get("instruction"), str)
+        and isinstance(actions, list)
+        and all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in actions)
+        and all(isinstance(c.get("kwargs"), dict) for c in actions)
+        and isinstance(outputs, list)
+        and all(isinstance(text, str) for text in outputs)
+    )
 
 
 def _json(path: Path) -> Any:

@@ -212,3 +212,53 @@ def test_openai_records_bring_what_they_know(tmp_path: Path):
         ("talks.jsonl:2", 1, {}),
     ]
     assert log.task(trajectories[0]).gold == (Call("a", {"x": 1}),)
+
+
+def test_what_is_no_set_of_results_is_refused_and_nothing_is_written(tmp_path: Path):
+    odd = {
+        "[]": "no conversation",
+        "": "no conversation",
+        json.dumps([result(), result()]): "trial 0 is there twice",
+        json.dumps([result(traj=3)]): "no list of messages",
+        json.dumps([result(traj=[{"role": "assistant", "tool_calls": 3}])]): "no list",
+        json.dumps([result(info={"task": {"instruction": "x", "actions": [{"name": "a"}]}})]): "`kwargs`",
+        json.dumps([result(info={"task": {"instruction": "x", "outputs": [1]}})]): "list of texts",
+        "[" * 100_000: "too deeply",
+    }
+    for text, words in odd.items():
+        (tmp_path / "results.json").write_text(text)
+        done = CliRunner().invoke(import_, ["tau-bench", str(tmp_path / "results.json"), "-o", str(tmp_path / "o")])
+        assert isinstance(done.exception, Refusal), (text[:60], done.exception)
+        assert words in str(done.exception)
+        assert not (tmp_path / "o").exists()
+
+
+def test_a_list_of_tasks_is_read_as_well_as_an_object_with_them(tmp_path: Path):
+    entry = {"instruction": "x", "actions": [{"name": "return_delivered_order_items", "kwargs": {"order_id": "#W1"}}]}
+    (tmp_path / "results.json").write_text(json.dumps([result(task_id=1, info={})]))
+    for body in ([{**entry, "actions": []}, entry], {"tasks": [{**entry, "actions": []}, entry]}, {"tasks": 3}):
+        (tmp_path / "t.json").write_text(json.dumps(body))
+        if body == {"tasks": 3}:
+            with pytest.raises(Refusal, match="no list of objects"):
+                tau_bench.read([tmp_path / "results.json"], tmp_path / "t.json", "desk")
+        else:
+            found = tau_bench.read([tmp_path / "results.json"], tmp_path / "t.json", "desk")
+            assert [call.name for call in found.tasks[0].gold] == ["return_delivered_order_items"]
+
+
+def test_retail_results_are_read_where_a_user_has_them(tmp_path: Path):
+    call = {"name": "cancel_pending_order", "arguments": '{"order_id": "#W1"}'}
+    talk = [
+        {"role": "user", "content": "cancel #W1"},
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": call}]},
+        {"role": "tool", "tool_call_id": "1", "content": '{"status": "cancelled"}'},
+        {"role": "assistant", "content": "done"},
+        {"role": "user", "content": "###STOP###"},
+    ]
+    gold = [{"name": "cancel_pending_order", "kwargs": {"order_id": "#W1"}}]
+    (tmp_path / "r.json").write_text(
+        json.dumps([result(traj=talk, info={"task": {"instruction": "x", "actions": gold}})])
+    )
+    found = tau_bench.read([tmp_path / "r.json"], None, "desk")
+    said = [m for m in found.trajectories[0].dialogue if m.call is not None]
+    assert (said[0].wrote, found.trajectories[0].finish) == (True, "user_done")
