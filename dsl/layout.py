@@ -116,6 +116,11 @@ class _Repair:
             if token.first:
                 indent, head = token.column, index
                 self._begin_line(index)
+            if token.kind == "LBRACE" and self._is_call(index):
+                self.missing -= 1
+                self._report("RLC0013", f"`{self.tokens[index - 1].text}{{` is closed by `)`", token, "expected `(`")
+                self.scanned.tainted.add(token.line)
+                token = token._replace(kind="LPAR", text="(")
             if token.kind == "LBRACE" and self._opened_twice(index):
                 self.missing -= 1
                 self._report("RLC0006", "a block is opened twice", token, "remove this")
@@ -158,6 +163,25 @@ class _Repair:
             inside = self.tokens[index + 1]
             block = inside.column > indent and item_shape(self.tokens, index + 1)
         return _Open(token, indent, block, inside.column if inside.first and inside.kind == "NAME" else -1)
+
+    def _is_call(self, index: int) -> bool:
+        """Whether a `{` stands right behind a name in a value, and a `)` is what closes it."""
+        tokens = self.tokens
+        if index < 2 or tokens[index - 1].kind != "NAME" or tokens[index - 1].stop != tokens[index].start:
+            return False
+        if tokens[index - 2].kind not in UNFINISHED or tokens[index - 2].kind == "COLON":
+            return False
+        depth, indent = 0, self.stack[-1].indent if self.stack else -1
+        for token in tokens[index + 1 : index + LONGEST_LINE]:
+            if token.first and token.column <= indent:
+                return False
+            if token.kind in CLOSING:
+                depth += 1
+            elif token.kind in OPENING:
+                depth -= 1
+                if depth < 0:
+                    return token.kind == "RPAR"
+        return False
 
     def _opened_twice(self, index: int) -> bool:
         """Whether another `{` follows that opens nothing."""
