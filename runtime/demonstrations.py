@@ -90,7 +90,7 @@ def _of_gym(
     for number in numbers:
         task = world.task("train", number)
         rng = stream(seed, "codegym", "demonstration", number)
-        out.append((task, oracle(world, task, stage.mixture.repair, rng)))
+        out.append((task, oracle(world, task, stage.mixture.repair, rng, stage.mixture.guesses)))
     return out
 
 

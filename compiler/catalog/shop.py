@@ -175,6 +175,13 @@ class Demonstrators(Struct):
     resigns: Annotated[
         Share, Field(description="share of those with a faulty call that say goodbye at the error and repair nothing")
     ] = 0.0
+    guesses: Annotated[
+        Share,
+        Field(
+            description="share of the demonstrations in synthesised environments that submit what they saw last before "
+            "the solution is done"
+        ),
+    ] = 0.0
     at_once: Annotated[
         Share,
         Field(

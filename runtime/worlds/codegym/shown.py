@@ -20,24 +20,50 @@ from rlspec.runtime.worlds.codegym.comparators import same
 from rlspec.runtime.worlds.codegym.environment import SUBMIT
 from rlspec.runtime.worlds.codegym.envstring import BadEnvString, read
 from rlspec.runtime.worlds.codegym.host import UNKNOWN
+from rlspec.runtime.worlds.codegym.naming import POOL
 from rlspec.runtime.worlds.codegym.world import GymWorld
 from rlspec.runtime.worlds.protocol import Call, Message, Task
 
 
-def oracle(world: GymWorld, task: Task, slips: float, rng: np.random.Generator) -> list[Message]:
+def oracle(world: GymWorld, task: Task, slips: float, rng: np.random.Generator, guesses: float = 0.0) -> list[Message]:
     """The oracle trajectory of a task; with the chance `slips`, one call of a tool that the task does not have, whose
-    error is read, comes before one of its calls."""
+    error is read, comes before one of its calls. With the chance `guesses` it ends somewhere before its end: what was
+    seen last and could be an answer is submitted."""
     dialogue = world.demonstration(task)
-    draw, where, which = rng.random(3)
+    draw, where, which, guess, end = rng.random(5)
+    if guess < guesses:
+        return _guessed(dialogue, 1 + int(end * (len(task.gold) - 2)), task.payload["reference"])
     if draw >= slips:
         return dialogue
     own = {call.name for call in task.gold}
-    others = [call for call in world.calls if call.name not in own]
+    number = int(where * len(task.gold))
+    if task.payload["names"]:  # the right call by a name that another task could have
+        names = [name for name in POOL if name not in own]
+        others = [Call(name, task.gold[number].arguments) for name in names]
+    else:
+        others = [call for call in world.calls if call.name not in own]
     if not others:
         return dialogue
-    place = 1 + 2 * int(where * len(task.gold))  # before an agent message
+    place = 1 + 2 * number  # before an agent message
     slip = Message("agent", "", others[int(which * len(others))])
     return [*dialogue[:place], slip, Message("tool", UNKNOWN, status="error"), *dialogue[place:]]
+
+
+def _guessed(dialogue: list[Message], calls: int, reference: Any) -> list[Message]:
+    """The first so many calls, then what was seen last and has the reference's type as the submission."""
+    shown = dialogue[: 1 + 2 * calls]
+    for message in reversed(shown):
+        if message.role == "tool" and type(answer := _value(message.text)) is type(reference):
+            return [*shown, Message("agent", "", Call(SUBMIT, {"answer": answer}))]
+    return dialogue
+
+
+def _value(text: str) -> Any:
+    """What a tool's text says: a value, or the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def recorded(world: GymWorld, path: Path) -> list[tuple[Task, list[Message]]]:
