@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 FORMAT = "rlspec bundle 1"
 MOST = 1 << 17  # bytes of an index
+MOST_TEXTS = 1 << 20  # bytes of what was compiled from texts
 TEXTS = "(texts)"  # the part that is no module
 
 
@@ -107,6 +108,20 @@ class Bundle:
         known = not compiled.MADE and all(isinstance(m.__loader__, Loader) for m in modules.values())
         if known or sys.dont_write_bytecode:
             return
+        draft = f"{self.place}.{os.getpid()}"
+        try:
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(self._whole(modules, {**compiled.KEPT, **compiled.MADE}))
+                os.replace(draft, self.place)
+            except OSError:
+                os.unlink(draft)
+        except OSError:
+            return
+
+    def _whole(self, modules: "Mapping[str, ModuleType]", texts: dict[str, bytes]) -> bytes:
+        """A bundle of the modules that it has, of these, and of what was compiled from texts."""
         parts: list[bytes] = []
         index: dict[str, Kept] = {}
         begin = 0
@@ -118,22 +133,12 @@ class Bundle:
                 index[name] = source, cached, modified, size, begin, len(code), crc32(code)
                 parts.append(code)
                 begin += len(code)
-        texts = marshal.dumps({**compiled.KEPT, **compiled.MADE})
-        index[TEXTS] = "", "", 0, 0, begin, len(texts), crc32(texts)
-        parts.append(texts)
+        data = marshal.dumps(texts)
+        if len(data) <= MOST_TEXTS:  # else most of it is from before, and made again when it is needed
+            index[TEXTS] = "", "", 0, 0, begin, len(data), crc32(data)
+            parts.append(data)
         head = marshal.dumps(index)
-        about = f"{_about()} {len(head)} {crc32(head)}\n".encode()
-        draft = f"{self.place}.{os.getpid()}"
-        try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(b"".join([about, head, *parts]))
-                os.replace(draft, self.place)
-            except OSError:
-                os.unlink(draft)
-        except OSError:
-            return
+        return b"".join([f"{_about()} {len(head)} {crc32(head)}\n".encode(), head, *parts])
 
 
 class Site:

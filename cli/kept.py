@@ -91,10 +91,11 @@ class Run:
             os.fsencode(f) for m in list(sys.modules.values()) if (f := getattr(m, "__file__", None))
         }
         lines = [b"%d" % status]
+        elsewhere = sys.pycache_prefix is not None
         for name in sorted(files):
             if name.startswith(standard) and not name.startswith(packages):
                 continue  # Python itself, whose version is part of an answer's name
-            if _byte_code(os.fsdecode(name)):
+            if (elsewhere or b"__pycache__" in name) and _byte_code(os.fsdecode(name)):
                 continue  # of a module whose source is among the files
             line = self._line(name)
             if line is None or b"\n" in line:

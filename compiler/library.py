@@ -10,10 +10,12 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
+from typing import Any
 
 from rlspec import specs
 from rlspec.dsl import compiled, parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
+from rlspec.dsl.packed import packed, unpacked
 
 _DEF = compiled.pattern(r"^def ([A-Za-z_]\w*)", re.MULTILINE)
 
@@ -71,11 +73,17 @@ def _files() -> list[str]:
 
 def _parsed(source: Source, span: tree.Span) -> tree.Item:
     """The definition in a part of a file, with its place in the file."""
-    part = Source(source.path, " " * span.start + source.text[span.start : span.stop])
-    file, report = parser.parse(part)
-    if report:
-        raise SpecError(report)
-    (item,) = file.items
+    text = source.text[span.start : span.stop]
+
+    def read() -> Any:
+        part = Source(source.path, " " * span.start + text)
+        file, report = parser.parse(part)
+        if report:
+            raise SpecError(report)
+        (item,) = file.items
+        return packed(item, span.start)
+
+    item: tree.Item = unpacked(compiled.kept(f"definition {text}", read), span.start)
     return item
 
 

@@ -21,8 +21,9 @@ from rlspec.compiler.plan import SignalPlan
 from rlspec.compiler.ranges import INF, Range
 from rlspec.compiler.scope import Table
 from rlspec.compiler.types import NUMERIC, Type, read_type
-from rlspec.dsl import parser, tree
+from rlspec.dsl import compiled, parser, tree
 from rlspec.dsl.diagnostics import Diagnostic, Source, near_name
+from rlspec.dsl.packed import packed, unpacked
 
 STEP = Type("int", Level.STEP, Range(0.0, INF))
 OWN = {"stage.step": STEP, "policy.kl": Type("real", Level.TRAJ)}
@@ -33,8 +34,9 @@ KL in the reward takes from it."""
 @cache
 def measure_type(text: str) -> Type:
     """The type that a catalog entry writes for a measure."""
-    file, report = parser.parse(Source("catalog", f"x m : {text} = 0"))
-    found = read_type(file.items[0].head.type, report) if file.items and file.items[0].head.type else None
+    report: list[Diagnostic] = []
+    written = unpacked(compiled.kept(f"type {text}", lambda: packed(parser.parse_type(Source("catalog", text))[0])))
+    found = read_type(written, report) if written is not None else None
     if found is None or report:
         raise ValueError(f"the catalog has an unreadable type: {text}")
     return found

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rlspec.compiler.binding import tables_of
-from rlspec.compiler.catalog.resampling import Resample
 from rlspec.compiler.catalog.stages import Evaluate, Grpo, Stage
 from rlspec.compiler.examiners import serves
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import Formulas
 from rlspec.dsl import tree
 from rlspec.dsl.diagnostics import Diagnostic
+
+if TYPE_CHECKING:
+    from rlspec.compiler.catalog.resampling import Resample
 
 
 def suited(experiment: Experiment, report: list[Diagnostic]) -> None:
@@ -23,8 +27,10 @@ def suited(experiment: Experiment, report: list[Diagnostic]) -> None:
         trained = trained or _trains(declared)
         if issubclass(declared.schema, Stage) and declared.schema.RIDES:
             _riding(experiment, declared, report)
-        if isinstance(declared.component, Resample) and declared.component.feedback.policy:
-            _written(experiment, declared, declared.component, report)
+            from rlspec.compiler.catalog.resampling import Resample  # most specs sample nothing again
+
+            if isinstance(declared.component, Resample) and declared.component.feedback.policy:
+                _written(experiment, declared, declared.component, report)
         if isinstance(declared.component, Evaluate) and declared.component.user:
             _examining(experiment, declared, declared.component, report)
 

@@ -52,14 +52,15 @@ class _Late:
 def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
     """As `re.compile`, but only when it is needed."""
     late: Any = _Late(text, flags)
-    return late  # type: ignore[no-any-return]
+    made: re.Pattern[str] = late
+    return made
 
 
 def _compiled(text: str, flags: int) -> re.Pattern[str]:
     import re
 
     try:
-        import _sre
+        import _sre  # type: ignore[import-not-found]
         from re import _compiler as compiler  # type: ignore[attr-defined]
         from re import _parser as parser  # type: ignore[attr-defined]
 

@@ -17,13 +17,15 @@ from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 from rlspec.dsl.recovery import Recovery
 from rlspec.dsl.tables import load
 from rlspec.dsl.tokens import scan
-from rlspec.dsl.tree import Expression, File, TypeExpr
+from rlspec.dsl.tree import Comment, Expression, File, Item, TypeExpr
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from types import ModuleType
 
 MAX_CHARACTERS = 1 << 20
 MAX_ERRORS = 100
+BOM = b"\xef\xbb\xbf"
 
 
 # ------------------------------------------------------------------------------------------------------ files
@@ -46,7 +48,7 @@ def read(path: str | Path) -> Source:
     if len(data) > 4 * MAX_CHARACTERS:
         raise refuse("RLC0010", f"the file is larger than {MAX_CHARACTERS:,} characters")
     try:
-        text = data.decode("utf-8-sig")
+        text = data.removeprefix(BOM).decode()
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise refuse("RLC0001", "the file is not UTF-8 text", f"byte {error.start} on line {line}") from error
@@ -72,8 +74,31 @@ def parse(source: Source) -> tuple[File, list[Diagnostic]]:
 def _parsed(path: str, text: str) -> tuple[File, tuple[Diagnostic, ...]]:
     """Trees cannot be changed, so one text is read once: a check looks at a file again for each of its variants, an
     editor for each question about it."""
+    if _pieces is not None and (known := _pieces.whole(text, _sound)) is not None:
+        return known, ()
     items, comments, diagnostics = _run(Source(path, text), "file")
-    return File(tuple(items or ()), comments), tuple(diagnostics)
+    file = File(tuple(items or ()), comments)
+    if _pieces is not None and not diagnostics:
+        _pieces.learn(text, file)
+    return file, tuple(diagnostics)
+
+
+_pieces: ModuleType | None = None
+
+
+def remember() -> None:
+    """From now on, keep the trees of pieces of texts (`rlspec.dsl.pieces`). Of use to whoever parses a text again and
+    again; a command that ends then would only pay for it."""
+    global _pieces
+    from rlspec.dsl import pieces
+
+    _pieces = pieces
+
+
+def _sound(text: str) -> tuple[tuple[Item, ...], tuple[Comment, ...]] | None:
+    """The items and comments of a text, if nothing is wrong with it."""
+    items, comments, diagnostics = _run(Source("", text), "file")
+    return None if diagnostics else (tuple(items or ()), comments)
 
 
 def parse_expression(source: Source) -> tuple[Expression | None, list[Diagnostic]]:
@@ -94,12 +119,11 @@ def _run(source: Source, start: str) -> tuple[Any, tuple[Any, ...], list[Diagnos
         return None, (), [Diagnostic("RLC0010", message, source=source)]
     tables = load()
     scanned = scan(source.text, tables)
+    fresh = scanned.copy()
     repaired = layout.repair(scanned)
     tree = Recovery(tables, scanned, start).run()
-    if scanned.diagnostics and not repaired and start == "file":
-        again = scan(source.text, tables)
-        if layout.repair(again, distrust=True):
-            scanned, tree = again, Recovery(tables, again, start).run()
+    if scanned.diagnostics and not repaired and start == "file" and layout.repair(fresh, distrust=True):
+        scanned, tree = fresh, Recovery(tables, fresh, start).run()
     if scanned.diagnostics:
         from rlspec.dsl import cascades  # a sound file has none
 

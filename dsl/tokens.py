@@ -55,6 +55,10 @@ class Scan:
     tainted: set[int] = field(default_factory=set)
     cut: bool = False
 
+    def copy(self) -> Scan:
+        """The same as it is now, whatever becomes of this one."""
+        return Scan([*self.tokens], [*self.comments], [*self.diagnostics], [*self.doubtful], {*self.tainted}, self.cut)
+
 
 # Foreign spellings: the words that say so, what takes their place in the token list, and whether a fix is
 # safe.

@@ -80,6 +80,7 @@ class Server(LanguageServer):
     def publish_whole(self, uri: str) -> None:
         """Send what is wrong with a file and all of its variants, as `rlc check` says it, where that is more."""
         self.waiting.pop(uri, None)
+        gc.collect()
         opened = self.open(uri)
         if opened.document.whole != opened.document.diagnostics:
             self._send(uri, opened, opened.document.whole)
@@ -121,14 +122,17 @@ def _watch(server: Server) -> None:
 
     @server.feature(types.INITIALIZED)
     async def initialized(params: types.InitializedParams) -> None:
+        from rlspec.dsl import parser
         from rlspec.editor import answers
 
         log.debug("ready: %s", answers.__name__)
+        parser.remember()
         # A tree of a text is thousands of small objects that live until the next keystroke: looking through what was
-        # imported for garbage at each would take longer than the check.
+        # imported for garbage at each would take longer than the check, and so would looking through a few thousand
+        # trees. It is looked for when nobody types.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(100_000, 20, 50)
+        gc.set_threshold(2_000_000, 20, 50)
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
     async def did_open(params: types.DidOpenTextDocumentParams) -> None:

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator, MutableMapping
 from functools import cache
-from importlib import import_module
 
 from rlspec.compiler.catalog.base import Component
 from rlspec.dsl import compiled
@@ -52,12 +51,12 @@ class Components(MutableMapping[str, type[Component]]):
 
 
 @cache
-def catalog() -> dict[str, Components]:
+def catalog() -> dict[str, MutableMapping[str, type[Component]]]:
     """kind -> name -> schema."""
     found: dict[str, Components] = {}
     for kind, name, module in compiled.kept(f"catalog {_state()}", _listed):
         found.setdefault(kind, Components()).listed(name, module)
-    return found
+    return {**found}
 
 
 def _listed() -> list[tuple[str, str, str]]:
@@ -66,7 +65,9 @@ def _listed() -> list[tuple[str, str, str]]:
 
 
 def _components_in(module: str) -> list[type[Component]]:
-    found = import_module(f"{__name__}.{module}")
+    name = f"{__name__}.{module}"
+    __import__(name)  # `importlib` would bring `warnings` with it
+    found = sys.modules[name]
     classes = [e for e in vars(found).values() if isinstance(e, type) and e.__module__ == found.__name__]
     return [c for c in classes if issubclass(c, Component) and "NAME" in vars(c)]
 
