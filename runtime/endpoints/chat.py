@@ -20,6 +20,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import threading
 import time
 import weakref
@@ -27,10 +28,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
 from rlspec.runtime.endpoints.line import Line
+from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.protocol import InfraFailure
 
 Messages = Sequence[Mapping[str, Any]]
@@ -39,6 +42,7 @@ T = TypeVar("T")
 
 RETRIED = (408, 409, 429)
 _MAKING = threading.Lock()
+OPENAI = "https://api.openai.com/v1"
 FATAL = ("insufficient_quota", "billing_hard_limit_reached", "invalid_api_key")
 
 
@@ -76,6 +80,16 @@ class Endpoint:
     at_once: int = 8
     spent: Spent = field(default_factory=Spent)
     _line: Line | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        try:
+            parts = urlsplit(self._place)
+            sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        except ValueError:
+            sound = False
+        if not sound:
+            raise Refusal("RLC0505", f"{self._place!r} is no address of an endpoint",
+                          "write it as http://127.0.0.1:8000/v1, in the spec or in $OPENAI_BASE_URL")  # fmt: skip
 
     # ------------------------------------------------------------------------------------------------------ asking
 
@@ -132,12 +146,13 @@ class Endpoint:
     # ------------------------------------------------------------------------------------------------- one request
 
     async def _say(self, client: Any, messages: Messages, temperature: float, options: Mapping[str, Any]) -> str:
-        message = await self._message(client, messages, temperature, options)
-        return str(message.get("content") or "")
+        message = await self._message(client, messages, temperature, options, text=True)
+        return str(message["content"])
 
     async def _message(
-        self, client: Any, messages: Messages, temperature: float, options: Mapping[str, Any]
+        self, client: Any, messages: Messages, temperature: float, options: Mapping[str, Any], text: bool = False
     ) -> dict[str, Any]:
+        """The model's message, with `text` one that says something."""
         patience = self.patience
         until = time.monotonic() + patience.within
         reason = "no try fits into the deadline"
@@ -151,9 +166,10 @@ class Endpoint:
                     extra_headers={"Authorization": f"Bearer {os.environ.get(self.key_variable) or 'none'}"}, **options
                 )  # fmt: skip
                 message = self._read(found)
-                if message is not None:
+                if message is not None and (message.get("content") or not text):
+                    self.spent.requests += 1
                     return message
-                reason, wanted = "an empty answer", None
+                reason, wanted = "an empty answer, or one that is no message", None
             except Exception as error:
                 reason, wanted = self._reason(error)
             self.spent.failed_tries += 1
@@ -161,21 +177,35 @@ class Endpoint:
             if attempt + 1 == patience.tries or time.monotonic() + wait >= until:
                 break
             await asyncio.sleep(wait)
-        raise InfraFailure("endpoint", f"{self.model}: {reason}")
+        raise InfraFailure("endpoint", f"{self._name}: {reason}")
+
+    @property
+    def _place(self) -> str:
+        """Where the model is asked for; who signs in by the address is left out."""
+        return re.sub(r"//[^/]*@", "//", self.base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI)
+
+    @property
+    def _name(self) -> str:
+        return f"{self.model} at {self._place}"
 
     def _longest(self, attempt: int) -> float:
         return min(self.patience.longest_wait, self.patience.first_wait * 2**attempt)
 
     def _read(self, found: Any) -> dict[str, Any] | None:
-        """The message of an answer, or None when there is nothing in it. Endpoints leave fields out."""
+        """The message of an answer, or None when there is nothing in it. Endpoints leave fields out, and put other
+        things into them, which the package does not check."""
         choices = getattr(found, "choices", None)
-        message = getattr(choices[0], "message", None) if choices else None
-        usage = getattr(found, "usage", None)
-        self.spent.prompt_tokens += getattr(usage, "prompt_tokens", 0) or 0
-        self.spent.completion_tokens += getattr(usage, "completion_tokens", 0) or 0
-        if message is None or not (message.content or message.tool_calls):
+        first = choices[0] if isinstance(choices, list) and choices else None
+        message, usage = getattr(first, "message", None), getattr(found, "usage", None)
+        self.spent.prompt_tokens += _count(getattr(usage, "prompt_tokens", 0))
+        self.spent.completion_tokens += _count(getattr(usage, "completion_tokens", 0))
+        content, calls = getattr(message, "content", None) or "", getattr(message, "tool_calls", None) or []
+        if not (content or calls) or not _is_text(content) or not isinstance(calls, list):
             return None
-        self.spent.requests += 1
+        functions = [getattr(call, "function", None) for call in calls]
+        if not all(_is_text(getattr(f, "name", None)) and _is_text(getattr(f, "arguments", None)) for f in functions):
+            return None
+        assert message is not None
         return dict(message.model_dump(exclude_none=True))
 
     def _reason(self, error: Exception) -> tuple[str, float | None]:
@@ -193,10 +223,12 @@ class Endpoint:
             code = str(error.code or body.get("code") or "")
             reason = f"HTTP {status} {code}".strip()
             if code in FATAL or (400 <= status < 500 and status not in RETRIED):
-                raise InfraFailure("endpoint", f"{self.model}: {reason}: {str(error.message)[:200]}") from error
+                raise InfraFailure("endpoint", f"{self._name}: {reason}: {str(error.message)[:200]}") from error
             return reason, _seconds(error.response.headers.get("retry-after"))
-        if isinstance(error, openai.APIConnectionError):  # time-outs among them
-            return type(error).__name__, None
+        if isinstance(error, openai.APITimeoutError):
+            return f"no answer within {self.patience.within:g} s", None
+        if isinstance(error, openai.APIConnectionError):
+            return f"it cannot be reached ({error.__cause__ or error})", None
         if isinstance(error, (openai.APIError, json.JSONDecodeError)):
             return f"an answer that is no completion ({type(error).__name__})", None
         raise error
@@ -216,13 +248,28 @@ class Endpoint:
             text = await self._say(client, asked, temperature, {})
             try:
                 return shape.model_validate(object_in(text))
-            except (ValidationError, ValueError) as error:
+            except (ValidationError, ValueError, RecursionError) as error:
                 problem = _first(error)
                 asked += [
                     {"role": "assistant", "content": text},
                     {"role": "user", "content": f"That is not valid: {problem}. Answer again, the JSON object alone."},
                 ]
-        raise InfraFailure("endpoint", f"{self.model}: no valid answer: {problem}")
+        raise InfraFailure("endpoint", f"{self._name}: no valid answer: {problem}")
+
+
+def _is_text(value: Any) -> bool:
+    """Whether a value is a text that can be written down: half a surrogate pair cannot."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _count(value: Any) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _seconds(text: str | None) -> float | None:

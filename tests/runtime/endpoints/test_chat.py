@@ -13,6 +13,7 @@ import pytest
 from pydantic import BaseModel
 
 from rlspec.runtime.endpoints.chat import Endpoint, Patience
+from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.protocol import InfraFailure
 
 USER = [{"role": "user", "content": "hi"}]
@@ -87,6 +88,13 @@ def endpoint(server: Server, **patience: Any) -> Endpoint:
         (200, {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": []}, {}),
         (200, completion(None), {}),
         (200, b'{"id": "1", "choices": [{"mess', {}),
+        (200, {"choices": "none"}, {}),
+        (200, {"choices": [{"message": "hello"}]}, {}),
+        (200, {"choices": [{"message": {"role": "assistant", "content": {"text": "hello"}}}]}, {}),
+        (200, completion("half a pair: \ud800"), {}),
+        (200, completion(None, [{"id": "1", "type": "function", "function": {"name": "a", "arguments": "{}"}}]), {}),
+        (200, {**completion(""), "usage": {"prompt_tokens": "many"}}, {}),
+        (200, [1, 2], {}),
         "reset",
     ],
 )
@@ -115,7 +123,7 @@ def test_what_cannot_pass_is_not_tried_again(server: Server, trouble: Any, said:
 def test_the_deadline_is_that_of_all_tries_together(server: Server) -> None:
     server.steps = ["hang"]
     began = time.monotonic()
-    with pytest.raises(InfraFailure, match="APITimeoutError"):
+    with pytest.raises(InfraFailure, match=r"m at http://.*: no answer within 0\.8 s"):
         endpoint(server, within=0.8).say(USER)
     assert time.monotonic() - began < 6  # a busy machine starts slowly; without a deadline there were four tries
 
@@ -150,3 +158,34 @@ def test_an_answer_that_stays_invalid_is_a_failure(server: Server) -> None:
     with pytest.raises(InfraFailure, match="no valid answer"):
         endpoint(server).fill(USER, Plan, corrections=1)
     assert len(server.seen) == 2
+
+
+def test_a_call_that_is_none_is_no_message(server: Server) -> None:
+    odd = [[{"id": "1"}], [{"id": "1", "function": {"name": 3}}], ["call"], "calls"]
+    good = [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]
+    server.steps = [*((200, completion(None, calls), {}) for calls in odd), (200, completion(None, good), {})]
+    found = endpoint(server, tries=5).message(USER)
+    assert (found["tool_calls"][0]["function"]["name"], len(server.seen)) == ("look", 5)
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:9/v1", "http://me:secret@127.0.0.1:9/v1"])
+def test_whoever_cannot_be_reached_is_named(address: str) -> None:
+    with pytest.raises(InfraFailure) as failure:
+        Endpoint("m", address, patience=Patience(within=5, tries=1)).say(USER)
+    assert failure.value.reason.startswith("m at ")
+    assert "secret" not in failure.value.reason
+
+
+def test_an_object_that_nests_too_deeply_is_no_answer(server: Server) -> None:
+    server.steps = ['{"steps": ' * 20_000]
+    with pytest.raises(InfraFailure, match="no valid answer"):
+        endpoint(server).fill(USER, Plan, corrections=0)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "http://[::1", "ftp://here/v1", "http:///v1", "http://here:port/v1"])
+def test_what_is_no_address_is_refused_before_anything_is_asked(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Refusal, match="is no address of an endpoint"):
+        Endpoint("m", address)
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    with pytest.raises(Refusal):
+        Endpoint("m")
