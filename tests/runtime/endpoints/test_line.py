@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from rlspec.runtime.endpoints.chat import Endpoint, Patience
+from rlspec.runtime.endpoints.line import KEPT
 
 USER = [{"role": "user", "content": "hi"}]
 
@@ -118,6 +120,7 @@ def _asked(endpoint: Endpoint, said: Any) -> None:
 def test_a_forked_process_has_a_line_of_its_own(server: Keeping) -> None:
     endpoint = Endpoint("m", server.url, patience=Patience(20.0))
     endpoint.say(USER)
+    began = time.monotonic()
     fork = multiprocessing.get_context("fork")
     said = fork.Queue()
     child = fork.Process(target=_asked, args=(endpoint, said))
@@ -125,5 +128,6 @@ def test_a_forked_process_has_a_line_of_its_own(server: Keeping) -> None:
     assert said.get(timeout=30) == ("Bearer none", 1)
     child.join(30)
     assert endpoint.say(USER)
-    assert server.connections == 2  # the parent's goes on
+    # The parent's goes on, unless the machine was so slow that it was idle for too long.
+    assert server.connections == 2 or time.monotonic() - began > KEPT
     endpoint.close()
