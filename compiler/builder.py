@@ -37,6 +37,7 @@ class Builder:
         self._levels: list[Level] = []  # of the steps
         self.inputs: dict[str, Input] = {}
         self._known: dict[tuple[Any, ...], int] = {}
+        self._constants: dict[str, int] = {}  # by their text: 0.0 and -0.0 are two
 
     def _add(self, op: str, args: tuple[int, ...], level: Level, attrs: dict[str, Any]) -> int:
         key = (op, args, tuple(sorted((k, repr(v)) for k, v in attrs.items()))) if attrs else (op, args)
@@ -48,7 +49,11 @@ class Builder:
         return found
 
     def const(self, value: float) -> int:
-        return self._add("const", (), Level.CONST, {"value": float(value)})
+        value = float(value)
+        found = self._constants.get(text := repr(value))
+        if found is None:
+            found = self._constants[text] = self._add("const", (), Level.CONST, {"value": value})
+        return found
 
     def input(self, name: str, level: Level, kind: str) -> int:
         self.inputs.setdefault(name, Input(name=name, level=level.label, type=kind))  # type: ignore[arg-type]

@@ -37,6 +37,7 @@ class Elaborator:
     clock: Callable[[], Value] | None = None  # the number of the training step
     horizon: float | None = None  # the number of the last one, where all training stages agree
     expanding: list[tuple[str, tree.Item]] = field(default_factory=list)  # definitions, the innermost last
+    constants: dict[tuple[int, str], Value] = field(default_factory=dict)  # by step and base
 
     # ------------------------------------------------------------------------------------------------ reporting
 
@@ -51,7 +52,11 @@ class Elaborator:
     # ---------------------------------------------------------------------------------------------- expressions
 
     def constant(self, value: float, base: str = "real") -> Value:
-        return Value(self.builder.const(value), base, Level.CONST, Range.of(value))
+        step = self.builder.const(value)
+        found = self.constants.get((step, base))
+        if found is None:
+            found = self.constants[step, base] = Value(step, base, Level.CONST, Range.of(value))
+        return found
 
     def value(self, node: tree.Expression, scope: Scope, expected: tuple[str, ...] = ()) -> Value:
         """The value of an expression. `expected` are the names that an enumerated comparison allows.
@@ -68,8 +73,8 @@ class Elaborator:
                     hint = f"did you mean `{near}`?" if near else "e.g. agent_turns, tokens, steps, tasks, s, %"
                     raise self.fail("RLC0305", f"unknown unit `{node.unit}`", node.span, hint)
                 ratio = node.unit in units.RATIOS
-                base = "int" if node.integral and not ratio else "real"
-                return replace(self.constant(number, base), unit="" if ratio else node.unit)
+                found = self.constant(number, "int" if node.integral and not ratio else "real")
+                return found if ratio or not node.unit else replace(found, unit=node.unit)
             case tree.Boolean():
                 return Value(self.builder.const(float(node.value)), "bool", Level.CONST, Range.of(float(node.value)))
             case tree.Name():

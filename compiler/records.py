@@ -17,6 +17,8 @@ from __future__ import annotations
 import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, dataclass_transform, get_origin
 
 from rlspec.compiler.fields import (
@@ -84,10 +86,11 @@ class _Read(Mapping[str, FieldInfo]):
                 if not name.startswith("_") and not _of_class(annotation):
                     self.written[name] = annotation, base, own.get(name, Undefined)
             for name, method in own.items():
-                if type(method).__module__.startswith("pydantic"):
+                if type(method) is FunctionType:
+                    if hasattr(method, "is_rule"):
+                        self.rules[name] = method
+                elif type(method).__module__.startswith("pydantic"):
                     raise TypeError(f"{base.__name__}.{name}: rules of records are of rlspec.compiler.records")
-                if getattr(method, "is_rule", False):
-                    self.rules[name] = method
 
     def __getitem__(self, name: str) -> FieldInfo:
         info = self._known.get(name)
@@ -137,12 +140,13 @@ def _evaluated(annotation: Any, owner: type) -> Any:
         return annotation
     module = sys.modules.get(owner.__module__)
     made = compiled.code(annotation, "<annotation>", "eval")
-    return eval(made, vars(module) if module else {}, {owner.__name__: owner, **_scope(owner)})
+    return eval(made, vars(module) if module else {}, _scope(owner))
 
 
+@cache
 def _scope(owner: type) -> dict[str, Any]:
     """Names that the class body itself defines (`type` as a field's name hides nothing)."""
-    return {name: value for name, value in vars(owner).items() if isinstance(value, type)}
+    return {owner.__name__: owner} | {name: value for name, value in vars(owner).items() if isinstance(value, type)}
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(Field,))
