@@ -205,9 +205,6 @@ def runnable(plan: Plan) -> None:
         if not component.RUNS:
             raise _refuse(component)
         falls_back(part)
-        if part.fields.get("when") == "during_rollout" and any(s.name == "resample" for s in plan.stages):
-            raise Refusal("RLC0505", f"judge `{part.label}` interrupts conversations, and such cannot be tried again",
-                          "judge after the trajectory, or leave the stage out")  # fmt: skip
     for stage in plan.stages:
         component = stage.component()
         if not component.RUNS:

@@ -13,7 +13,6 @@ from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.record.store import read
-from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.registry import runnable
 from rlspec.runtime.worlds.shop.judge import OracleJudgement
 
@@ -76,12 +75,28 @@ def test_objections_are_told_after_each_bad_turn(tmp_path: Path, monkeypatch: py
     assert told > 3
 
 
-def test_what_a_judge_interrupted_is_not_tried_again() -> None:
-    text = SPEC.rstrip().removesuffix("}") + "  stage again : resample { within = train }\n}\n"
-    text = text.replace("reward R : real@turn", "let failed : bool@traj = outcome == 0\n  reward R : real@turn")
-    text = text.replace("within = train", "within = train  failed = failed")
-    with pytest.raises(Refusal, match="interrupts conversations"):
-        runnable(plan_of(text))
+def test_what_a_judge_interrupted_is_tried_again_with_its_objections(tmp_path: Path) -> None:
+    text = SPEC.replace("steps = 1steps", "steps = 2steps").rstrip().removesuffix("}")
+    again = (
+        "resample { within = train  failed = failed  group = 2trajs  groups = 9tasks  trigger = 1steps  cut = fault }"
+    )
+    text += f"  stage again : {again}\n}}\n"
+    text = text.replace("reward R : real@turn", "let failed : bool@traj = outcome == 0\n  reward R : real@turn", 1)
+    launch(plan_of(text), text, tmp_path / "run", "local", Quiet())
+    trajectories = read(tmp_path / "run" / "trajectories" / "train-000001.parquet")
+    recoveries = [t for t in trajectories if t.key.startswith("again/")]
+    assert len(recoveries) == 18
+    told = 0
+    for t in recoveries:
+        assert t.failure is None
+        assert len(t.measures["turns.score"]) == t.ledger.turns
+        spoken = [place for place, m in enumerate(t.dialogue) if m.role == "agent"]
+        earlier = t.dialogue[: spoken[-t.ledger.turns]] if t.ledger.turns else t.dialogue
+        told += sum(m.text == "look again" for m in earlier)
+        own = t.dialogue[len(earlier) :]
+        objected = sum(m.text == "look again" for m in own)
+        assert objected == sum(label == -1 for label in t.measures["turns.score"][:-1])
+    assert told > 0
 
 
 def test_the_embedded_judge_interrupts_where_the_paper_s_does() -> None:
