@@ -159,7 +159,7 @@ class Patcher:
 
     def _add(self, item: tree.Item) -> None:
         """Put in a new declaration: at the end, but a cold start before all other stages, and a stage whose results
-        formulas read, or that trains a diagnostician, before the first that trains. They make no sense anywhere else."""
+        formulas read, or that trains a diagnostician, before the first that trains. Elsewhere they make no sense."""
         added = _stage(item)
         prepares = added is not None and (bool(added.RESULTS) or added.NAME == "diagnostician")
         if added is not None and (added.NAME == "sft" or prepares):

@@ -109,7 +109,8 @@ class Resampling:
 
     def _start(self, failure: Failure, written: str | None = None) -> Start:
         trajectory = self._read(failure.step)[failure.key]
-        return start_of(trajectory, self.label, self.stage, failure.keys or None, written)
+        user = self.run_.plan.source_of(failure.env, failure.key).user
+        return start_of(trajectory, self.label, self.stage, failure.keys or None, written, user)
 
     def _room(self, failure: Failure) -> int:
         """Tokens of the context that are left behind the failed attempt."""

@@ -7,6 +7,7 @@ finished a message is answered at once and goes on, or when a user that takes it
 
 from __future__ import annotations
 
+import json
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,7 @@ from rlspec.runtime.engines.protocol import Engine, Sampled
 from rlspec.runtime.policies.chat import Piece, Renderer
 from rlspec.runtime.record.ledger import Ledger
 from rlspec.runtime.record.trajectory import Finish, Trajectory
-from rlspec.runtime.recovery import Start, play
+from rlspec.runtime.recovery import Start, lines_name, play
 from rlspec.runtime.streams import derived_seed, stream
 from rlspec.runtime.waiting import Waiting
 from rlspec.runtime.worlds.diagnosis import diagnose
@@ -33,6 +34,7 @@ from rlspec.runtime.worlds.protocol import (
     Judge,
     Message,
     Observation,
+    Recalling,
     Session,
     Task,
     Users,
@@ -425,6 +427,8 @@ class Roller:
                 speaker = job.user or talk.desk.source.user
                 if talk.user is not None and speaker is not None:
                     out.measures |= {f"{speaker}.{k}": v for k, v in talk.user.measure().items()}
+                    if isinstance(talk.user, Recalling) and talk.desk.resampled:
+                        out.measures[lines_name(speaker)] = json.dumps(talk.user.lines())
         except InfraFailure as error:
             out.finish, out.failure = "failed", str(error)
         finally:

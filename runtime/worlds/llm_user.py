@@ -79,6 +79,17 @@ class LlmUserSession:
         self._over = any(word in text for word in self._config.stop)
         return UserTurn(text, self._over)
 
+    def recall(self, agent_text: str | None, line: str) -> None:
+        """Go on as if it had said `line`, without asking the model."""
+        said = GREETING if agent_text is None else agent_text or "..."
+        self._history.append({"role": "user", "content": said})
+        self._record(line)
+        self._over = any(word in line for word in self._config.stop)
+
+    def lines(self) -> list[str]:
+        """What it recorded of itself, thoughts included."""
+        return [message["content"] for message in self._history if message["role"] == "assistant"]
+
     def measure(self) -> dict[str, int]:
         """The signals of `LlmUser.MEASURES`."""
         return dict(self._measures)

@@ -136,6 +136,18 @@ class UserSession(Protocol):
     def measure(self) -> dict[str, Any]: ...
 
 
+@runtime_checkable
+class Recalling(Protocol):
+    """A user that would not say the same again if the talk were played again, or only for money: it is told what it
+    said. `lines` are its own words so far, as it remembers them (a thought that the agent was not shown is among
+    them)."""
+
+    def recall(self, agent_text: str | None, line: str) -> None:
+        """It said `line` when the agent said `agent_text`, None before the agent's first message."""
+
+    def lines(self) -> list[str]: ...
+
+
 class Users(Protocol):
     """A user simulator. All its randomness comes from `rng`. `phrasing` chooses among the wordings that training may
     use and those held out for evaluation."""
