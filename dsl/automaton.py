@@ -81,11 +81,14 @@ class Automaton:
     def reduce(self, kind: str, action: int | None) -> int | None:
         """Reduce for as long as this terminal asks for it; return the shift that follows, or None."""
         states, values, rules = self.states, self.values, self.tables.rules
-        chains = self.tables.chains
+        chains, made = self.tables.chains, REDUCTIONS
         while action is not None and action < 0:
             origin, length, name = rules[-1 - action]
             if name:
-                if length:
+                if length == 1:
+                    parts = [values.pop()]
+                    states.pop()
+                elif length:
                     parts = values[-length:]
                     del values[-length:], states[-length:]
                 else:
@@ -93,7 +96,7 @@ class Automaton:
                 if origin == "items" and length:
                     values.append(self._with_item(parts))
                 else:
-                    values.append(REDUCTIONS[name](parts))
+                    values.append(made[name](parts))
             else:
                 states.pop()
             key = (states[-1], origin, kind)

@@ -37,7 +37,7 @@ Parts = list[Any]
 
 
 def name_of(token: Token) -> Name:
-    return Name(token.text, Span(token.start, token.stop))
+    return Name(token[1], Span(token[2], token[3]))  # by number: half of what is read are names
 
 
 def text_of_token(token: Token) -> Text:

@@ -109,6 +109,42 @@ def test_a_damaged_bundle_is_none_and_is_written_again(rlc: Rlc) -> None:
     assert "rlspec.compiler.check" in from_bundle(rlc)
 
 
+# What is written instead of what, in the specs of two papers: mistakes of several stages of a check.
+EDITS = [
+    ("tarl", "variant sparse {", "variant sparse {\n    patch.stage.train.lrr = 1e-3"),
+    ("tarl", "53.9%", "53.0%"),
+    ("mua_rl", "stage ", "stage stage "),
+]
+
+
+def test_without_a_bundle_and_with_one_a_check_says_the_same(rlc: Rlc) -> None:
+    spec = rlc.folder / "b.rlspec"
+    for paper, old, new in EDITS:
+        text = (ROOT / "specs" / "papers" / f"{paper}.rlspec").read_text("utf-8")
+        assert old in text, old
+        spec.write_text(text.replace(old, new, 1), "utf-8")
+        warm = rlc("check", "b.rlspec")
+        assert rlc("check", "b.rlspec") == warm
+        assert from_bundle(rlc)
+        rlc.env["PYTHONPATH"] = str(rlc.folder)  # is searched first, so there is no bundle
+        assert rlc("check", "b.rlspec") == warm
+        assert not from_bundle(rlc)
+        del rlc.env["PYTHONPATH"]
+
+
+def test_runs_at_the_same_time_do_not_disturb_each_other(rlc: Rlc) -> None:
+    command = [sys.executable, "-S", str(START), "check", "a.rlspec"]
+    running = [
+        subprocess.Popen(command, cwd=rlc.folder, env=rlc.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        for _ in range(3)
+    ]
+    said = {process.communicate(timeout=120)[0] for process in running}
+    assert len(said) == 1
+    assert len(rlc.bundles) == 1
+    assert rlc("check", "a.rlspec")[0] == 0
+    assert "rlspec.compiler.check" in from_bundle(rlc)
+
+
 def test_a_source_that_changed_is_imported_anew(tmp_path: Path) -> None:
     """By the finder itself: the checkout's own sources are not ours to change."""
     source, cached = tmp_path / "bundled_for_test.py", tmp_path / "bundled_for_test.pyc"
