@@ -73,8 +73,8 @@ class Elaborator:
                     hint = f"did you mean `{near}`?" if near else "e.g. agent_turns, tokens, steps, tasks, s, %"
                     raise self.fail("RLC0305", f"unknown unit `{node.unit}`", node.span, hint)
                 ratio = node.unit in units.RATIOS
-                found = self.constant(number, "int" if node.integral and not ratio else "real")
-                return found if ratio or not node.unit else replace(found, unit=node.unit)
+                plain = self.constant(number, "int" if node.integral and not ratio else "real")
+                return plain if ratio or not node.unit else replace(plain, unit=node.unit)
             case tree.Boolean():
                 return Value(self.builder.const(float(node.value)), "bool", Level.CONST, Range.of(float(node.value)))
             case tree.Name():
