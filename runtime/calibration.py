@@ -12,10 +12,9 @@ from rlspec.compiler.catalog.calibration import Irc
 from rlspec.runtime.irc import Calibration, Round, search, sources_of
 from rlspec.runtime.metrics import describe
 from rlspec.runtime.record.trajectory import Trajectory
-from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.rollout import Job
 from rlspec.runtime.streams import stream
-from rlspec.runtime.worlds.registry import tolerated_failures
+from rlspec.runtime.tolerance import tolerate
 
 if TYPE_CHECKING:
     from rlspec.runtime.logs.fitting import Batches
@@ -51,12 +50,7 @@ class CalibrationStage:
         with run.clock.phase("rollout"):
             shares = run.executor.get(run.rollout(self.jobs(number), stage.temperature, stage.max_new_tokens))
         trajectories: list[Trajectory] = sorted((t for share in shares for t in share), key=lambda t: t.group)
-        failed = sorted({t.failure for t in trajectories if t.failure is not None})
-        if len(failed) == len(trajectories) or sum(t.failure is not None for t in trajectories) > tolerated_failures(
-            run.plan
-        ) * len(trajectories):
-            raise Refusal("RLC0708", f"trajectories of round {number} failed: {'; '.join(failed[:3])}",
-                          "cure the cause and go on with --resume")  # fmt: skip
+        tolerate(run.plan, trajectories, f"round {number}")
         self._batches.append((number, trajectories))
         return [(step, [t for t in batch if t.failure is None]) for step, batch in self._batches]
 

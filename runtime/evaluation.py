@@ -8,6 +8,7 @@ from rlspec.compiler.catalog.stages import Evaluate
 from rlspec.runtime.metrics import describe, pass_at
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.rollout import Job
+from rlspec.runtime.tolerance import tolerate
 from rlspec.runtime.worlds.registry import examines
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Evaluation:
         trajectories = sorted((t for share in shares for t in share), key=lambda t: t.group)
         number = run.at.evaluations
         run.directory.write_trajectories(self.label, number, trajectories)
+        tolerate(run.plan, trajectories, f"evaluation {number} of `{self.label}`")
         run.at.evaluations += 1
         place_of = {place: about} if about else {}
         run.log(

@@ -15,12 +15,11 @@ from rlspec.runtime.learning.critic import critic_row, explained_variance
 from rlspec.runtime.learning.loss import Denominators, kl_of_trajectory
 from rlspec.runtime.learning.rows import Row, live, parts, sampled, shards
 from rlspec.runtime.record.trajectory import Trajectory
-from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.resampling import Resampling
 from rlspec.runtime.rollout import Job
 from rlspec.runtime.schedule import evaluations_within
 from rlspec.runtime.streams import stream
-from rlspec.runtime.worlds.registry import tolerated_failures
+from rlspec.runtime.tolerance import tolerate
 
 if TYPE_CHECKING:
     from rlspec.runtime.run import Run
@@ -81,14 +80,7 @@ class TrainingStage:
             for trajectory, scores in zip(trajectories, scored.scores, strict=True):
                 trajectory.scores = scores
             run.directory.write_trajectories(self.label, step, trajectories)
-        failed = [t.failure for t in trajectories if t.failure is not None]
-        if len(failed) == len(trajectories) or len(failed) > tolerated_failures(run.plan) * len(trajectories):
-            reasons = "; ".join(sorted(set(failed))[:3])
-            raise Refusal(
-                "RLC0708",
-                f"{len(failed)} of {len(trajectories)} trajectories of step {step} failed: {reasons}",
-                "cure the cause and go on with --resume",
-            )
+        tolerate(run.plan, trajectories, f"step {step}")
         again: dict[str, float] = {}
         for resampling in self.resamplings:
             resampling.take(step, jobs, trajectories)
