@@ -59,7 +59,7 @@ class Done:
     def value(self, metric: str, stage: str) -> float | None:
         """A metric's mean over a stage's last or first lines; None where it was not measured."""
         first, metric = metric.startswith("first "), metric.removeprefix("first ")
-        found = [value for line in self.of(stage, first) if (value := _read(line, metric)) is not None]
+        found = [value for line in self.of(stage, first) if (value := reading(line, metric)) is not None]
         return fmean(found) if found else None
 
     def episodes(self) -> float:
@@ -76,10 +76,10 @@ class Done:
         return found[-1] if found else None
 
 
-def _read(line: dict[str, Any], metric: str) -> float | None:
+def reading(line: dict[str, Any], metric: str) -> float | None:
     """ "*.x" is the first that ends in ".x", "~x" also x itself."""
     if metric.startswith("~"):
-        return line.get(metric[1:], _read(line, f"*.{metric[1:]}"))
+        return line.get(metric[1:], reading(line, f"*.{metric[1:]}"))
     if not metric.startswith("*."):
         return line.get(metric)
     return next((value for name, value in line.items() if name.endswith(metric[1:])), None)

@@ -1,0 +1,63 @@
+"""How a metric goes while a comparison trains: `python bench/papers/curve.py fission`.
+
+One row per arm: the evaluation's success before training, at the steps at which it took place inside, and after; each
+the mean over the seeds that have ended. `--metric error_recovery` takes another key of metrics.jsonl, `--stage train
+--every 10` means over ten steps of training each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+
+from arms import HERE, ROOT, paper
+from table import Done, reading, rows
+
+
+def points(done: Done, stage: str, metric: str, every: int) -> dict[int, float]:
+    """The metric by step of training; where the stage trains, the mean of each `every` steps, at their last one."""
+    trained = sum(line["stage"] == "train" for line in done.lines)
+    found: dict[int, list[float]] = defaultdict(list)
+    for line in done.lines:
+        value = reading(line, metric)
+        if line["stage"] != stage or value is None:
+            continue
+        if line.get("kind") == "evaluation":
+            found[0 if "before" in line else int(line.get("at_step", trained))].append(value)
+        else:
+            found[(int(line["step"]) // every + 1) * every].append(value)
+    return {step: fmean(values) for step, values in found.items()}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the curves of one comparison."""
+    parser = argparse.ArgumentParser(description="How a metric goes while a comparison trains.")
+    parser.add_argument("paper")
+    parser.add_argument("--metric", default="success")
+    parser.add_argument("--stage", default="", help="another than the comparison's evaluation")
+    parser.add_argument("--every", type=int, default=10, help="steps of a training stage in one figure")
+    parser.add_argument("--out", type=Path, default=ROOT / "runs" / "papers")
+    given = parser.parse_args(arguments)
+    of = paper(HERE / f"{given.paper}.toml")
+    found = rows(of, given.out)
+    curves = {
+        row.arm.label: [points(d, given.stage or of.evaluation, given.metric, given.every) for d in row.done.values()]
+        for row in found
+    }
+    steps = sorted({step for own in curves.values() for curve in own for step in curve})
+    print("| arm | seeds | " + " | ".join(map(str, steps)) + " |")
+    print("|---|---:|" + "---:|" * len(steps))
+    for row in found:
+        own = curves[row.arm.label]
+        means = [[curve[step] for curve in own if step in curve] for step in steps]
+        cells = [f"{fmean(values):.3f}" if values else "-" for values in means]
+        print(f"| {row.arm.title} | {len(own)} | " + " | ".join(cells) + " |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
