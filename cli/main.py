@@ -3,7 +3,6 @@ import at all, because it is what a shell's user waits for most often."""
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from contextlib import suppress
@@ -45,7 +44,6 @@ COMMANDS = {
     "explain": ("rlspec.cli.explain", "Explain a diagnostic code."),
 }
 
-GARBAGE = 500_000  # objects: trees hold no circles, so commands that end soon need not look for them
 ABOUT = "rlspec: write, compare and run experiments that train tool-use agents."
 
 
@@ -64,7 +62,6 @@ def main(keep_at: str | None = None, bundle: Bundle | None = None) -> None:
         sys.exit(_status())
     from rlspec.cli.kept import keep, observed
 
-    gc.set_threshold(GARBAGE)
     if bundle is not None:
         bundle.recall()
     with observed(keep_at) as run:
