@@ -79,7 +79,8 @@ def _differences(call: Call, gold: Call, says: Feedback) -> Iterator[tuple[str, 
 
 def _said(place: int, route: Literal["format", "semantic"], text: str, says: Feedback, task: Task) -> Diagnosis:
     leaks = len(leaked(text, task.gold))
-    return Diagnosis(place, route, says.anything if leaks else text, leaks)
+    said = says.anything if leaks else text
+    return Diagnosis(place, route, "" if leaked(said, task.gold) else said, leaks)
 
 
 def _form(call: Call) -> Form:

@@ -97,12 +97,20 @@ def test_a_wording_that_gives_the_value_away_is_not_said() -> None:
     assert diagnosis.leaks == 1
 
 
-@pytest.mark.parametrize("text", ["w-17", "it is W 17 .", "RED LAMP", "redlamp", "three", "3.0", "say 3 !", "réd lamp"])
+@pytest.mark.parametrize(
+    "text",
+    ["w-17", "it is W 17 .", "RED LAMP", "redlamp", "three", "3.0", "say 3 !", "réd lamp", "W seventeen", "w one seven",
+     "it is W XVII", "W 1 seven", "III", "W twenty one", "W twenty-one"],
+)  # fmt: skip
 def test_a_value_is_found_in_any_spelling(text: str) -> None:
     assert leaked(f"error : {text}", GOLD)
 
 
-@pytest.mark.parametrize("text", ["error : wrong order", "error : exchange is not wanted", "33 lamps", "w170"])
+@pytest.mark.parametrize(
+    "text",
+    ["error : wrong order", "error : exchange is not wanted", "33 lamps", "w170", "W twenty seven", "W XVIII",
+     "the first one of the mix", "i do not see it , w"],
+)  # fmt: skip
 def test_what_is_no_value_is_not_found(text: str) -> None:
     assert leaked(text, GOLD) == []
 
