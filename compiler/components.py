@@ -34,6 +34,28 @@ class Fields:
     sound: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A component that was read without a word, and all that it depends on."""
+
+    schema: type[Component]
+    item: tree.Item
+    body: tuple[tree.Item, ...]
+    params: Mapping[str, Leaf]
+    labels: Mapping[str, set[str]]  # of the kinds that it refers to
+    component: Component
+    fields: Fields
+
+    def holds(self, schema: type[Component], item: tree.Item, body: tuple[tree.Item, ...], reader: Reader) -> bool:
+        """Whether it would be read again as it was."""
+        same = self.item is item and self.schema is schema and self.body == body and self.params == reader.params
+        return same and all(reader.labels.get(kind, set()) == known for kind, known in self.labels.items())
+
+
+_READ: dict[int, _Read] = {}  # by the identity of the item, which the entry keeps alive
+MOST_READ = 1024
+
+
 @dataclass(slots=True)
 class Reader:
     """Reads blocks. `labels` gives the declared labels of a kind, for references."""
@@ -41,11 +63,28 @@ class Reader:
     params: Mapping[str, Leaf]
     labels: Mapping[str, set[str]]
     report: list[Diagnostic]
+    asked: set[str] = field(default_factory=set)  # kinds whose labels the component refers to that is being read
 
     def component(
         self, schema: type[Component], item: tree.Item, body: tuple[tree.Item, ...]
     ) -> tuple[Component | None, Fields]:
-        """An instance of the schema, or None after reporting."""
+        """An instance of the schema, or None after reporting. A sound one that was read before is not read again: the
+        variants of a spec have most of their declarations in common."""
+        before = _READ.get(id(item))
+        if before is not None and before.holds(schema, item, body, self):
+            return before.component, before.fields
+        self.asked, said = set(), len(self.report)
+        component, fields = self._component(schema, item, body)
+        if component is not None and len(self.report) == said:
+            if len(_READ) >= MOST_READ:
+                _READ.clear()
+            labels = {kind: self.labels.get(kind, set()) for kind in self.asked}
+            _READ[id(item)] = _Read(schema, item, body, self.params, labels, component, fields)
+        return component, fields
+
+    def _component(
+        self, schema: type[Component], item: tree.Item, body: tuple[tree.Item, ...]
+    ) -> tuple[Component | None, Fields]:
         fields = self.block(schema, body)
         before = len(self.report)
         if not fields.sound:
@@ -210,6 +249,7 @@ class Reader:
             raise self._fail("RLC0201", f"`{name}` is a text in quotes, not {static.shown(value)}", span)
         if not isinstance(value, Symbol):
             raise self._fail("RLC0201", f"`{name}` names a declaration, not {static.shown(value)}", span)
+        self.asked |= {*ref.kind.split("|")}
         known = set().union(*(self.labels.get(kind, set()) for kind in ref.kind.split("|")))
         if value.name not in known:
             near = near_name(value.name, known)

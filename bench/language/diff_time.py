@@ -18,7 +18,7 @@ from rlspec.compiler.form import form_of
 from rlspec.dsl.diagnostics import Source
 
 EDITS = (("lr = 1e-6", "lr = 2e-6"), ("group = 8trajs", "group = 4trajs"), ("- 5 * indicator", "- 4 * indicator"),
-         ("domain = airline  max_turns = 31", "domain = retail  max_turns = 31"),
+         ("max_turns = 31agent_turns", "max_turns = 29agent_turns"),
          ("std.grpo(R)", "std.rloo(R)"))  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def spec(leaves: int) -> str:
     share = f"{1 / count!r}"
     lines = ["rlspec = 1", "experiment large {", '  policy agent : hf { model = "m"  context = 32_768tokens }']
     for n in range(count):
-        lines.append(f"  env e{n} : tau_bench {{ domain = airline  max_turns = {30 + n % 5}agent_turns }}")
+        lines.append(f"  env e{n} : tau_bench {{ domain = retail  max_turns = {30 + n % 5}agent_turns }}")
     lines.append("  mix tasks { " + "  ".join(f"e{n} = {share}" for n in range(count)) + " }")
     lines += [
         '  user customer : llm { model = "gpt-4" }', '  judge turns : llm { model = "gpt-4.1" }',
