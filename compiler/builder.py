@@ -89,12 +89,18 @@ class Builder:
         """The steps that the outputs need, renumbered; inputs that nothing reads are left out."""
         order = sorted(self.needed(outputs.values()))
         place = {old: new for new, old in enumerate(order)}
-        steps = tuple(
-            self.steps[old].model_copy(update={"args": tuple(place[a] for a in self.steps[old].args)}) for old in order
-        )
+        steps = tuple(_moved(self.steps[old], place) for old in order)
         read = {s.attrs["name"] for s in steps if s.op == "input"}
         return Program(
             inputs=tuple(i for i in self.inputs.values() if i.name in read),
             steps=steps,
             outputs={name: place[step] for name, step in outputs.items()},
         )
+
+
+def _moved(step: Step, place: dict[int, int]) -> Step:
+    """The step with the new numbers of its arguments."""
+    args = tuple([place[a] for a in step.args])
+    if args == step.args:
+        return step
+    return Step.model_construct(op=step.op, args=args, level=step.level, attrs=step.attrs)

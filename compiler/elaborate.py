@@ -27,6 +27,11 @@ _HOLDS: dict[str, Callable[[float, float], bool]] = {
 }  # fmt: skip
 ARITHMETIC = {"+": "add", "-": "sub", "*": "mul", "/": "div", "^": "pow"}
 
+_RANGES: dict[str, Callable[[Range, Range], Range]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+    "^": lambda a, b: a.power(b),
+}  # fmt: skip
+
 
 @dataclass(slots=True)
 class Elaborator:
@@ -203,11 +208,7 @@ class Elaborator:
         if op == "/" and left.members is not None and right.counts == left.members[0]:
             return Range(left.members[1].low, left.members[1].high), None  # members over their count are a mean
         affine = {"*": left.timed is None or right.timed is None, "/": right.timed is None}.get(op, op in "+-")
-        ranges: dict[str, Callable[[Range, Range], Range]] = {
-            "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
-            "^": lambda a, b: a.power(b),
-        }  # fmt: skip
-        return combined(ranges[op], [left, right], affine)
+        return combined(_RANGES[op], [left, right], affine)
 
     @staticmethod
     def _scaled(op: str, left: Value, right: Value) -> tuple[str, Range] | None:

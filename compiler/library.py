@@ -90,6 +90,8 @@ def _parsed(source: Source, span: tree.Span) -> tree.Item:
 def over_standard(own: Mapping[str, tree.Item]) -> Mapping[str, tree.Item]:
     """A spec's definitions, and those of the library."""
     library = standard()
+    if not own:
+        return library
     return Definitions({**renamed(library, {n: n for n in library}), **renamed(own, {n: n for n in own})})
 
 

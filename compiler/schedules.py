@@ -44,7 +44,9 @@ def schedule(start: float, end: float, over: float, shape: str) -> tuple[Range, 
 def combined(reach: Callable[..., Range], operands: Sequence[Value], affine: bool) -> tuple[Range, Timed | None]:
     """The range of an operation on values. `affine`: its result is affine in each operand that follows the step, for
     fixed other ones, and no two of those are multiplied."""
-    plain = reach(*(v.range for v in operands))
+    plain = reach(*[v.range for v in operands])
+    if all(v.timed is None for v in operands):
+        return plain, None
     timed = [v.timed for v in operands if v.timed is not None]
     clocks = frozenset[tuple[str, float]]().union(*(t.clocks for t in timed))
     if not timed or not affine or not _joint(clocks):

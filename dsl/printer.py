@@ -51,7 +51,21 @@ def text_of(node: Expression | Argument | TypeExpr | Parameter | Head) -> str:
         return f"{node.name.value} : {_type(node.type)}{default}"
     if isinstance(node, Head):
         return _head(node)
-    return _print(node)[0]
+    known = _texts.get(id(node))
+    if known is not None:
+        return known[1]
+    text = _print(node)[0]
+    if isinstance(node, Binary | Call):  # the others are done in no time
+        if len(_texts) >= MOST_TEXTS:
+            _texts.clear()
+        _texts[id(node)] = node, text
+    return text
+
+
+# A tree cannot change, so its text is found once: variants have most of their formulas in common. By the identity of
+# the node, which the entry keeps alive.
+_texts: dict[int, tuple[Binary | Call, str]] = {}
+MOST_TEXTS = 1024
 
 
 def _within(node: Expression, least: int) -> str:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlspec.dsl import printer
 from rlspec.dsl.diagnostics import Source
 from rlspec.dsl.parser import parse, parse_expression, parse_type
 from rlspec.dsl.printer import text_of
@@ -142,3 +143,14 @@ def test_a_head_is_printed_as_it_is_read() -> None:
     head = 'def f "x"(a : real@turn, b : real in [0, 1] = 0.9) : real@turn extends g.h on retail'
     (item,) = parse(Source("test", head + " = 1"))[0].items
     assert text_of(item.head) == head
+
+
+def test_texts_are_kept_by_the_node_and_never_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(printer, "MOST_TEXTS", 3)
+    for number in range(10):
+        source = f"a{number} + f(b{number} * {number})"
+        node, problems = parse_expression(Source("x", source))
+        assert node is not None
+        assert not problems
+        assert [text_of(node), text_of(node)] == [source, source]
+        assert len(printer._texts) <= 3
