@@ -37,6 +37,7 @@ from rlspec.runtime.worlds.protocol import (
     Recalling,
     Session,
     Task,
+    Unusable,
     Users,
     UserSession,
     World,
@@ -127,6 +128,7 @@ class _Talk:
     unseen: frozenset[int] = frozenset()  # places of the dialogue that no judge is shown
     earlier: int = 0  # turns of the agent that judges see and that are not this conversation's own
     judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # by judges that interrupt, so far
+    unusable: dict[str, int] = field(default_factory=dict)  # answers of each judge that were no verdict
 
     @property
     def opened_session(self) -> Session:
@@ -462,21 +464,24 @@ class Roller:
         }
 
     def _judge(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
-        """A judge's measures; of one that failed beyond its retries what its failure rule says."""
+        """A judge's measures; of one that failed beyond its retries what its failure rule says. Of one that may answer
+        with something else than a verdict also how often it did so far, answers that were asked for again included."""
         part = self._spared.get(label)
-        if part is None:
-            return self._judged(talk, label, judge)
         try:
-            return {**self._judged(talk, label, judge), COUNTED: 0}
+            found = self._judged(talk, label, judge) | ({COUNTED: 0} if part is not None else {})
         except InfraFailure:
-            return neutral(part, talk.ledger.turns)
+            if part is None:
+                raise
+            found = neutral(part, talk.ledger.turns)
+        return found | ({"unusable": talk.unusable.get(label, 0)} if is_slow(judge) else {})
 
     def _judged(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
         for attempt in range(talk.desk.retries[label] + 1):
             rng = stream(self.seed, "judge", label, talk.job.key, attempt)
             try:
                 found = judge.measure(talk.task, talk.seen, rng)
-            except InfraFailure:
+            except InfraFailure as failure:
+                talk.unusable[label] = talk.unusable.get(label, 0) + isinstance(failure, Unusable)
                 if attempt == talk.desk.retries[label]:
                     raise
                 continue

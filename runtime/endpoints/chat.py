@@ -34,7 +34,7 @@ from pydantic import BaseModel, ValidationError
 
 from rlspec.runtime.endpoints.line import Line
 from rlspec.runtime.refusal import Refusal
-from rlspec.runtime.worlds.protocol import InfraFailure
+from rlspec.runtime.worlds.protocol import InfraFailure, Unusable
 
 Messages = Sequence[Mapping[str, Any]]
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -115,7 +115,7 @@ class Endpoint:
         `corrections` times.
 
         Raises:
-            InfraFailure: as `say`; or the last answer is not valid either.
+            InfraFailure: as `say`; Unusable, the last answer is not valid either.
         """
         return self._run([lambda client: self._fill(client, messages, shape, temperature, corrections)])[0]
 
@@ -254,7 +254,7 @@ class Endpoint:
                     {"role": "assistant", "content": text},
                     {"role": "user", "content": f"That is not valid: {problem}. Answer again, the JSON object alone."},
                 ]
-        raise InfraFailure("endpoint", f"{self._name}: no valid answer: {problem}")
+        raise Unusable("endpoint", f"{self._name}: no valid answer: {problem}")
 
 
 def _is_text(value: Any) -> bool:

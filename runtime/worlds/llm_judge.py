@@ -18,7 +18,7 @@ from rlspec.compiler.catalog.papers import LlmJudge
 from rlspec.runtime.endpoints.chat import Endpoint, Patience
 from rlspec.runtime.secrets import reveal
 from rlspec.runtime.worlds.prompting import prompt
-from rlspec.runtime.worlds.protocol import InfraFailure, Message, Task
+from rlspec.runtime.worlds.protocol import InfraFailure, Message, Task, Unusable
 
 Label = Annotated[int, Field(ge=-1, le=1, strict=True)]
 
@@ -46,18 +46,18 @@ class LlmJudgement:
         """`score`: a label per message of the agent.
 
         Raises:
-            InfraFailure: the endpoint failed, or its answer is no verdict.
+            InfraFailure: the endpoint failed; Unusable, its answer is no verdict.
         """
         turns = sum(message.role == "agent" for message in dialogue)
         asked = [{"role": "user", "content": self.text(task, dialogue)}]
         try:
             found = self.endpoint.fill(asked, Labels, self.config.temperature, corrections=0)
         except InfraFailure as failure:
-            raise InfraFailure("judge", failure.reason) from failure
+            raise type(failure)("judge", failure.reason) from failure
         if len(found.labels) != turns:
-            raise InfraFailure("judge", f"{len(found.labels)} labels for {turns} messages")
+            raise Unusable("judge", f"{len(found.labels)} labels for {turns} messages")
         if self.config.at_most_one_major and found.labels.count(-1) > 1:
-            raise InfraFailure("judge", f"{found.labels.count(-1)} major faults where one is allowed")
+            raise Unusable("judge", f"{found.labels.count(-1)} major faults where one is allowed")
         return {"score": found.labels}
 
     def text(self, task: Task, dialogue: Sequence[Message]) -> str:

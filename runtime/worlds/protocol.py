@@ -37,7 +37,11 @@ class InfraFailure(Exception):
         self.part, self.reason = part, reason
 
     def __reduce__(self) -> tuple[type[InfraFailure], tuple[str, str]]:
-        return InfraFailure, (self.part, self.reason)
+        return type(self), (self.part, self.reason)
+
+
+class Unusable(InfraFailure):
+    """Somebody answered, and not with what was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

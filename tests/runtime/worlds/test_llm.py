@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlspec.compiler.catalog.papers import LlmJudge
 from rlspec.compiler.catalog.users import LlmUser
+from rlspec.compiler.check import check
+from rlspec.dsl.diagnostics import Source
+from rlspec.runtime.launch import launch
+from rlspec.runtime.record.store import read
 from rlspec.runtime.streams import stream
 from rlspec.runtime.worlds.llm_judge import LlmJudgement
 from rlspec.runtime.worlds.llm_user import LlmUsers
@@ -169,6 +175,61 @@ def test_what_is_no_verdict_is_a_failure(model: Model, said: str):
         judge(model).measure(TASK, DIALOGUE, RNG)
     assert failure.value.part == "judge"
     assert len(model.seen) == 1
+
+
+JUDGED = """rlspec = 1
+experiment judged {
+  policy agent : tiny { width = 16  layers = 1  heads = 2  kv_heads = 1  feed_forward = 32  context = 240tokens }
+  env desk : shop { difficulty = 0  max_turns = 2agent_turns }
+  user customer : agenda { serves = [desk] }
+  judge turns : llm { on = [desk]  model = "m"  endpoint = "URL"  timeout = 20s  on_failure = [retry(1), outcome_only] }
+  signal outcome : int@traj in {0, 1} = env.verified
+  signal verdict : int@turn in {-1, 0, 1} = turns.score
+  reward R : real@traj = 10 * outcome + sum(verdict over turn)
+  advantage A : real@traj = std.grpo(R)
+  credit = agent_tokens(A)
+  stage train : grpo { tasks_per_step = 2tasks  group = 2trajs  steps = 1steps  max_new_tokens = 8tokens }
+}
+"""
+
+
+def test_what_is_no_verdict_is_counted_and_the_declared_rule_holds(model: Model, tmp_path: Path):
+    """Three of four answers have one label too many, and each trajectory is asked for twice at most."""
+    order: list[str] = []
+
+    def answer(body: dict[str, Any]) -> str:
+        text = body["messages"][0]["content"]
+        turns = int(re.search(r"wrote (\d+) messages", text)[1])  # type: ignore[index]
+        order.append(text)
+        return json.dumps({"labels": [1] * (turns + (len(order) % 4 != 3))})
+
+    model.answer = answer
+    text = JUDGED.replace("URL", model.url)
+    found = check(Source("judged.rlspec", text))
+    assert found.plan is not None, found.errors
+    launch(found.plan, text, tmp_path / "run", "local", Quiet())
+    line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
+    trajectories = read(next((tmp_path / "run" / "trajectories").glob("train*")))
+    assert len(order) == sum(t.measures["turns.unusable"] for t in trajectories) + sum(
+        not t.measures["turns.outcome_only"] for t in trajectories
+    )
+    assert line["failed"] == 0.0
+    assert line["turns.unusable"] == sum(t.measures["turns.unusable"] for t in trajectories) / 4 > 0
+    assert line["turns.outcome_only"] == sum(t.measures["turns.outcome_only"] for t in trajectories) / 4
+    for t in trajectories:
+        spared = t.measures["turns.outcome_only"]
+        assert t.measures["turns.score"] == [0 if spared else 1] * t.ledger.turns
+        assert t.measures["turns.unusable"] == (2 if spared else t.measures["turns.unusable"])
+        assert t.scores["R"] == 10 * t.measures["desk.verified"] + (0 if spared else t.ledger.turns)
+    assert {t.measures["turns.outcome_only"] for t in trajectories} == {0, 1}
+
+
+class Quiet:
+    def begin(self, what: str, total: int | None) -> None: ...
+
+    def note(self, text: str) -> None: ...
+
+    def line(self, metrics: Any) -> None: ...
 
 
 def test_two_major_faults_where_they_are_allowed(model: Model):
