@@ -374,6 +374,10 @@ class Site:
     choices: tuple[str, ...] = ()
 
 
+# Fields that a plan does not have, because they are short for another one.
+SHORT_FOR = {"after_training": "after"}
+
+
 def sites(file: tree.File) -> list[Site]:
     """Every value that a single change can be made to."""
     out: list[Site] = []
@@ -398,7 +402,7 @@ def sites(file: tree.File) -> list[Site]:
         for name in names[:-1]:
             schema = struct_of(schema.model_fields[name].annotation)
         info = schema.model_fields.get(names[-1])
-        path = ".".join([path, *names])
+        path = ".".join([path, *names[:-1], SHORT_FOR.get(names[-1], names[-1])])
         if item.body is not None:
             for inner in item.body:
                 field(inner, path, struct_of(info.annotation) if info else schema)
