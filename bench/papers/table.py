@@ -49,6 +49,7 @@ class Done:
 
     lines: list[dict[str, Any]]
     record: dict[str, Any]
+    report: dict[str, Any]
 
     def of(self, stage: str, first: bool = False) -> list[dict[str, Any]]:
         """The last lines of a stage, or its first ones: one of an evaluation, ten of training."""
@@ -69,6 +70,12 @@ class Done:
             for line in self.lines
             if line.get("kind") is None and any(name.rpartition(".")[2] == "reward" for name in line)
         )
+
+    def imitating(self) -> float:
+        """The share of its time in which it made and imitated demonstrations: next to nothing where the cold start came
+        from the cache, because another arm of its seed had learned it."""
+        spent = sum(self.report["seconds"].get(name, 0.0) for name in ("policy", "demonstrate", "imitate"))
+        return spent / self.report["wall_seconds"]
 
     def before(self, stage: str) -> float | None:
         """Success of an evaluation before training, where there is one."""
@@ -109,7 +116,8 @@ def rows(of: Paper, out: Path) -> list[Row]:
                 row.failed.append(seed)
             else:
                 text = (job.folder / "metrics.jsonl").read_text(encoding="utf-8")
-                row.done[seed] = Done([json.loads(line) for line in text.splitlines()], outcome)
+                report = json.loads((job.folder / "report.json").read_text(encoding="utf-8"))
+                row.done[seed] = Done([json.loads(line) for line in text.splitlines()], outcome, report)
         found.append(row)
     return found
 
@@ -142,7 +150,7 @@ def table(of: Paper, found: Sequence[Row]) -> str:
     }  # fmt: skip
     shown = [n for n in range(len(columns)) if any(values[row.arm.label, n] for row in found)]
     heads = ["arm", "seeds", "held-out success", f"against {of.baseline}", *(columns[n].title for n in shown)]
-    heads += ["episodes", "CPU minutes"]
+    heads += ["episodes", "CPU minutes", "of them imitating"]
     lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
     for row in found:
         success = {seed: done.value("success", of.evaluation) for seed, done in row.done.items()}
@@ -159,8 +167,8 @@ def table(of: Paper, found: Sequence[Row]) -> str:
             mean = fmean(own) if own else None
             cells.append("-" if mean is None else f"{mean:.1%}" if columns[n].percent else f"{mean:.2f}")
         cells.append(f"{fmean(d.episodes() for d in row.done.values()):,.0f}" if row.done else "-")
-        minutes = [done.record["cpu_seconds"] / 60 for done in row.done.values()]
-        cells.append(f"{fmean(minutes):.1f}" if minutes else "-")
+        minutes = [(m := done.record["cpu_seconds"] / 60, m * done.imitating()) for done in row.done.values()]
+        cells += [f"{fmean(spent):.1f}" for spent in zip(*minutes, strict=True)] or ["-", "-"]
         lines.append("| " + " | ".join(cells) + " |")
     lines.append("")
     begun = [b for row in found for done in row.done.values() if (b := done.before(of.evaluation)) is not None]

@@ -54,6 +54,7 @@ def ended(out: Path, arm: str, seed: int, success: float, status: int = 0) -> No
     exam = {"stage": "exam", "kind": "evaluation", "success": success, "desk.repeats": 0.5, "trajectories": 4.0}
     lines = [{**exam, "before": "train", "success": 0.1}, *steps, {**exam, "after": "train"}]
     (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "report.json").write_text(json.dumps({"seconds": {"imitate": 20, "learn": 70}, "wall_seconds": 100}))
     (out / "a" / arm / f"{seed}.json").write_text(json.dumps({"status": status, "cpu_seconds": 90.0}))
 
 
@@ -84,7 +85,7 @@ def test_the_table_has_means_intervals_and_paired_differences(tmp_path: Path) ->
     assert row["held-out success"] == "0.800 ± 0.497"
     assert row["against plain"] == "+0.200 ± 0.248"
     assert (row["own success"], row["recovered"], row["repeats"]) == ("72.5%", "25.0%", "0.50")
-    assert (row["episodes"], row["CPU minutes"]) == ("160", "1.5")
+    assert (row["episodes"], row["CPU minutes"], row["of them imitating"]) == ("160", "1.5", "0.3")
     assert plain[3].strip() == ""
     assert "Before training: 0.100 ± 0.000, over 6 seeds." in text
 
