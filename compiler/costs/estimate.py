@@ -110,7 +110,8 @@ def _known(plan: Plan) -> list[Known]:
                 out.setdefault("step", Known("annealed weights of the reward", "each step"))
     trained = [s for s in plan.stages if "lr" in s.fields]
     for stage in trained:
-        out[stage.label] = Known("the policy's weights", stage.label)
+        what = "what the diagnostician says" if stage.name == "diagnostician" else "the policy's weights"
+        out[stage.label] = Known(what, stage.label)
     return list(out.values())
 
 

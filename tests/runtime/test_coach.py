@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rlspec.compiler.check import check
+from rlspec.compiler.costs.estimate import estimate
 from rlspec.compiler.costs.workload import loads
 from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
@@ -168,5 +169,7 @@ def test_it_learns_beside_the_agent_and_samples_nothing() -> None:
     assert (stages["coach"].policy_from, stages["train"].policy_from) == (None, None)
     load = next(load for load in loads(plan) if load.stage == "coach")
     assert (load.sampled, load.learned, load.calls) == (0, 8 * 128, ())
+    known = {(known.what, known.after) for known in estimate(plan).known}
+    assert ("what the diagnostician says", "coach") in known
     edges = {(e.source, e.target) for e in plan.graph.edges}
     assert {("triples", "coach/trainer"), ("coach/trainer", "again/rollout")} <= edges
