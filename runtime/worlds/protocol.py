@@ -166,7 +166,7 @@ class Judge(Protocol):
     def measure(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> dict[str, Any]: ...
 
 
-def is_slow(part: Users | Judge | None) -> bool:
-    """Whether a user or a judge is to be asked on a thread of its own: it says `slow = True`, and `at_once`, how many
-    of its answers may be waited for at a time. Its sessions are each asked by one thread at a time."""
+def is_slow(part: World | Users | Judge | None) -> bool:
+    """Whether a world, a user or a judge is to be asked on a thread of its own: it says `slow = True`, and `at_once`,
+    how many of its answers may be waited for at a time. Its sessions are each asked by one thread at a time."""
     return bool(getattr(part, "slow", False))
