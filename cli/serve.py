@@ -36,8 +36,7 @@ def serve(
     assert plan is not None
     world, env = serving.served(plan, label)
     if folder is not None:
-        serving.export(world, folder, count)
-        click.echo(f"{folder}: tasks.jsonl, tools.json, policy.md")
+        click.echo(f"{folder}: {', '.join(serving.export(world, folder, count))}")
     elif port is None:
         serving.over_stdio(world, env)
     else:

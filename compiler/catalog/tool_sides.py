@@ -49,7 +49,6 @@ class _ToolSide(Component):
     max_messages: Annotated[
         int, Unit("messages"), Field(ge=0, description="messages of everybody before the cut; 0: no such limit")
     ] = 0
-    context: Annotated[int, Unit("tokens"), Field(ge=1, description="tokens of one dialogue at most")] = 32_768
     reward_truncated: Annotated[bool, Field(description="whether a dialogue that was cut off is verified too")] = False
     test_share: Annotated[
         float, Field(ge=0.0, le=1.0, description="share of the tasks without a `split` that belong to the test split")

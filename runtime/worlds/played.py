@@ -25,6 +25,7 @@ from rlspec.compiler.catalog.tool_sides import Played
 from rlspec.runtime.endpoints.chat import Endpoint, Patience
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.secrets import reveal
+from rlspec.runtime.worlds.distilled import read_talks
 from rlspec.runtime.worlds.prompting import prompt
 from rlspec.runtime.worlds.protocol import Call, InfraFailure, Observation, Task
 from rlspec.runtime.worlds.task_file import read_tasks, text_of
@@ -179,11 +180,13 @@ class PlayedWorld:
         )
 
     def ready(self) -> None:
-        """Hold the tools against what names them.
+        """Read what is imitated, and hold the tools against what names them.
 
         Raises:
-            Refusal: RLC0505, there is a tool named that is not in the file.
+            Refusal: RLC0505, there is a tool named that is not in the file; or as `read_talks`.
         """
+        if self.config.distilled:
+            read_talks(Path(self.config.distilled))
         tasks = [task for found in self.file.tasks.values() for task in found]
         named = dict.fromkeys(self.config.writing, "`writing`")
         named |= {call.name: f"task `{task.id}`" for task in tasks for call in task.gold}

@@ -122,9 +122,9 @@ class Connection:
         try:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(self._config.opens_within):
-                    streams = await stack.enter_async_context(self._transport())
+                    read, write = await stack.enter_async_context(self._transport())
                     session = await stack.enter_async_context(
-                        ClientSession(*streams, read_timeout_seconds=self._config.opens_within)
+                        ClientSession(read, write, read_timeout_seconds=self._config.opens_within)
                     )
                     told = await session.initialize()
                 self._opened.set_result((session, told.instructions or ""))

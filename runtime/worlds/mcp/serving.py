@@ -176,10 +176,13 @@ def over_http(world: World, name: str, host: str, port: int, ready: Callable[[st
     uvicorn.Server(uvicorn.Config(app, log_level="warning", ws="none")).run(sockets=[bound])
 
 
-def export(world: World, folder: Path, count: int) -> None:
+def export(world: World, folder: Path, count: int) -> list[str]:
     """Write what an env `mcp` or `played` reads: `tasks.jsonl`, the first `count` tasks of each split, `tools.json` and
     `policy.md`; of the shop `talks.jsonl` too, `count` demonstrations. The tasks say what simulated users know of them,
     and what the database holds.
+
+    Returns:
+        The names of the files.
 
     Raises:
         Refusal: RLC0702, the folder is not empty.
@@ -205,6 +208,7 @@ def export(world: World, folder: Path, count: int) -> None:
     write_file(folder / "policy.md", world.system.encode())
     write_file(folder / "tools.json", (json.dumps(tools, indent=1, ensure_ascii=False) + "\n").encode())
     write_file(folder / "tasks.jsonl", lines.encode())
+    return sorted(path.name for path in folder.iterdir())
 
 
 def _row(task: Task, split: str, number: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import Any
 
 from rlspec.compiler.catalog.tool_sides import Mcp
 from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.worlds.distilled import read_talks
 from rlspec.runtime.worlds.mcp.connection import Connection, NoAnswer
 from rlspec.runtime.worlds.protocol import Call, InfraFailure, Observation, Task
 from rlspec.runtime.worlds.task_file import read_tasks, text_of
@@ -173,11 +174,13 @@ class McpWorld:
         return frozenset(t["function"]["name"] for t in self._shown if not t["annotations"]["readOnlyHint"])
 
     def ready(self) -> None:
-        """Ask the server for its tools, and hold them against the tasks.
+        """Read what is imitated, ask the server for its tools, and hold them against the tasks.
 
         Raises:
-            Refusal: RLC0714, it cannot be reached; RLC0505, there is a tool named that it has not.
+            Refusal: RLC0714, it cannot be reached; RLC0505, there is a tool named that it has not; or as `read_talks`.
         """
+        if self.config.distilled:
+            read_talks(Path(self.config.distilled))
         try:
             has = {tool["function"]["name"] for tool in self._server[1]}
         except InfraFailure as failure:
