@@ -83,10 +83,10 @@ def test_add_does_not_bring_back_what_a_variant_removed(tmp_path: Path) -> None:
     spec.write_text(text)
     without = check(read(spec), variant="v", overlays=[read(overlay)])
     assert [s.label for s in without.plan.stages] == ["exam", "train", "again"]
-    assert [s.label for s in check(read(spec), overlays=[read(overlay)]).plan.stages][0] == "start"
+    assert next(s.label for s in check(read(spec), overlays=[read(overlay)]).plan.stages) == "start"
     child = tmp_path / "child.rlspec"
     child.write_text('rlspec = 1\nexperiment child extends "spec.rlspec" { remove = [stage.start] }\n')
-    assert [s.label for s in check(read(child), overlays=[read(overlay)]).plan.stages][0] == "exam"
+    assert next(s.label for s in check(read(child), overlays=[read(overlay)]).plan.stages) == "exam"
     spec.write_text(text.replace("remove = [stage.start]", "remove = [stage.again]"))  # of another component
     kept = check(read(spec), variant="v", overlays=[read(overlay)])
     assert [s.label for s in kept.plan.stages] == ["start", "exam", "train"]
