@@ -33,6 +33,13 @@ def environment(cache: Path | None = None) -> dict[str, str]:
     return {**os.environ, **({"RLSPEC_CACHE": str(cache)} if cache else {})}
 
 
+def without_cold_starts(folder: Path) -> Path:
+    """A cache that has the kernels of all, and no cold start: a run with it makes its own."""
+    (folder / "cache").mkdir(mode=0o700)
+    (folder / "cache" / "kernels").symlink_to(Path(os.environ["RLSPEC_CACHE"]) / "kernels")
+    return folder / "cache"
+
+
 def start(
     spec: Path, out: Path, *words: str, cache: Path | None = None, own_group: bool = False, most: int | None = None
 ) -> subprocess.Popen[str]:
@@ -133,7 +140,7 @@ def test_another_seed_gives_other_numbers(spec: Path, straight: Path, tmp_path: 
 
 @pytest.mark.parametrize("after", ["policy/tokenizer.json", "coldstart", "train 1", "train 3", "held_out 1"])
 def test_a_run_that_is_killed_goes_on_to_the_same_bits(after: str, spec: Path, straight: Path, tmp_path: Path) -> None:
-    out, cache = tmp_path / "run", tmp_path / "cache"
+    out, cache = tmp_path / "run", without_cold_starts(tmp_path)
     process = start(spec, out, "--executor", "local", cache=cache)
     deadline = time.monotonic() + 300
     while process.poll() is None and not _reached(out, after):
@@ -177,11 +184,12 @@ def test_ctrl_c_saves_and_says_how_to_go_on(spec: Path, straight: Path, tmp_path
 
 
 def test_a_full_disk_ends_a_run_by_name_and_loses_nothing(spec: Path, straight: Path, tmp_path: Path) -> None:
-    out, most = tmp_path / "run", 400 * 1024  # more than the policy's files, less than a later checkpoint's
-    said = finish(start(spec, out, "--executor", "local", cache=tmp_path / "cache", most=most), status=2)
+    out, cache = tmp_path / "run", without_cold_starts(tmp_path)
+    most = 400 * 1024  # more than the policy's files, less than a later checkpoint's
+    said = finish(start(spec, out, "--executor", "local", cache=cache, most=most), status=2)
     assert "RLC0702" in said
     assert "File too large" in said
-    finish(start(spec, out, "--executor", "local", "--resume", cache=tmp_path / "cache"))
+    finish(start(spec, out, "--executor", "local", "--resume", cache=cache))
     assert (out / "metrics.jsonl").read_bytes() == (straight / "metrics.jsonl").read_bytes()
     assert weights(out) == weights(straight)
 
