@@ -171,7 +171,10 @@ def table(of: Paper, found: Sequence[Row]) -> str:
         cells += [f"{fmean(spent):.1f}" for spent in zip(*minutes, strict=True)] or ["-", "-"]
         lines.append("| " + " | ".join(cells) + " |")
     lines.append("")
-    begun = [b for row in found for done in row.done.values() if (b := done.before(of.evaluation)) is not None]
+    measured = [(seed, done.before(of.evaluation)) for row in found for seed, done in row.done.items()]
+    begun = list(
+        {seed: value for seed, value in measured if value is not None}.values()
+    )  # the arms of a seed are alike
     if begun:
         lines.append(f"Before training: {spread(begun)}, over {len(begun)} seeds.")
     each = {row.arm.label: [done.value("success", of.evaluation) for done in row.done.values()] for row in found}
