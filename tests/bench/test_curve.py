@@ -20,7 +20,7 @@ def test_an_evaluation_is_placed_by_its_step_and_training_in_stretches() -> None
         {**exam, "step": 1, "after": "train", "at_step": 2, "success": 0.2},
         {**exam, "step": 2, "after": "train", "success": 0.4},
     ]
-    done = table.Done(lines, {})
+    done = table.Done(lines, {}, {})
     assert curve.points(done, "exam", "success", 10) == {0: 0.1, 2: 0.2, 4: 0.4}
     assert curve.points(done, "train", "~dead_groups", 2) == {2: 0.05, 4: 0.25}
     assert curve.points(done, "train", "fission.success", 2) == {}
