@@ -87,7 +87,7 @@ def test_the_table_has_means_intervals_and_paired_differences(tmp_path: Path) ->
     assert (row["own success"], row["recovered"], row["repeats"]) == ("72.5%", "25.0%", "0.50")
     assert (row["episodes"], row["CPU minutes"], row["of them imitating"]) == ("160", "1.5", "0.3")
     assert plain[3].strip() == ""
-    assert "Before training: 0.100 ± 0.000, over 6 seeds." in text
+    assert "Before training: 0.100 ± 0.000, over 3 seeds." in text
 
 
 def test_what_failed_or_has_not_ended_is_told(tmp_path: Path) -> None:
