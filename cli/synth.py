@@ -53,7 +53,7 @@ def synth(problems: str, out: Path, long_cot: bool, show_inputs: bool, valid_tes
     if out.exists() and any(out.iterdir()):
         raise Refusal("RLC0702", f"{out} is not empty", "write into another folder with -o")
     made = synthesise(settings, read_problems(problems))
-    click.echo("\n".join(made.lines()))
     write(made, settings, out)
+    click.echo("\n".join(made.lines()))
     tasks = sum(len(e.rows) for e in made.environments)
     click.echo(f"{out}: {len(made.environments)} environments, {tasks} tasks")

@@ -52,6 +52,15 @@ def test_a_folder_in_use_and_a_bad_file_are_refused_before_anything_is_written(p
     assert not (tmp_path / "envs").exists()
 
 
+def test_without_an_environment_nothing_is_written_and_the_filters_are_shown(problems: str, tmp_path: Path) -> None:
+    words = [problems, "-o", str(tmp_path / "envs"), "--configurations", "3", "--tools", "40"]
+    done = CliRunner().invoke(synth, words)
+    assert isinstance(done.exception, Refusal)
+    assert done.exception.code == "RLC0505"
+    assert "tools: at least 40" in str(done.exception)
+    assert not (tmp_path / "envs").exists()
+
+
 def test_an_author_without_a_name_is_a_usage_error(problems: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(synth, [problems, "-o", str(tmp_path / "envs"), "--author", "llm"])
     assert done.exit_code == 2

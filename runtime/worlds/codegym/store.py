@@ -37,8 +37,11 @@ def write(made: Made, settings: Synthesis, folder: Path) -> None:
     """Write a folder of environments, whole or not at all.
 
     Raises:
-        Refusal: RLC0702, it exists already or cannot be written.
+        Refusal: RLC0505, no environment was admitted; RLC0702, it exists already or cannot be written.
     """
+    if not made.environments:
+        table = "\n".join(made.lines())
+        raise Refusal("RLC0505", f"no environment was admitted:\n{table}", "admit more, or give other problems")
     if folder.exists() and any(folder.iterdir()):
         raise Refusal("RLC0702", f"{folder} is not empty", "write into another folder with -o")
     try:
@@ -123,7 +126,7 @@ def made_for(settings: Synthesis, cache: Path) -> Path:
     one that makes it.
 
     Raises:
-        Refusal: as `synthesise` and `write`; RLC0505, no environment was admitted.
+        Refusal: as `synthesise` and `write`.
     """
     shelf = cache / "codegym"
     shelf.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,9 +135,6 @@ def made_for(settings: Synthesis, cache: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / ABOUT).exists():
             made = synthesise(settings, read_problems(settings.problems))
-            if not made.environments:
-                table = "\n".join(made.lines())
-                raise Refusal("RLC0505", f"no environment was admitted:\n{table}", "admit more, or give other problems")
             shutil.rmtree(folder, ignore_errors=True)
             write(made, settings, folder)
         os.utime(folder)
