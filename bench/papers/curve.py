@@ -1,8 +1,8 @@
 """How a metric goes while a comparison trains: `python bench/papers/curve.py fission`.
 
 One row per arm: the evaluation's success before training, at the steps at which it took place inside, and after; each
-the mean over the seeds that have ended. `--metric error_recovery` takes another key of metrics.jsonl, `--stage train
---every 10` means over ten steps of training each.
+the mean over the seeds that have ended in all arms. `--metric error_recovery` takes another key of metrics.jsonl,
+`--stage train --every 10` means over ten steps of training each.
 """
 
 from __future__ import annotations
@@ -44,8 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     of = paper(HERE / f"{given.paper}.toml")
     found = rows(of, given.out)
+    stage, ended = given.stage or of.evaluation, set.intersection(*(set(row.done) for row in found))
     curves = {
-        row.arm.label: [points(d, given.stage or of.evaluation, given.metric, given.every) for d in row.done.values()]
+        row.arm.label: [points(row.done[seed], stage, given.metric, given.every) for seed in sorted(ended)]
         for row in found
     }
     steps = sorted({step for own in curves.values() for curve in own for step in curve})
