@@ -88,6 +88,13 @@ class Shop(Component):
             "their arguments are the gold ones, in any order; a write that is undone passes the first alone"
         ),
     ] = "db_hash"
+    approval: Annotated[
+        bool,
+        Field(
+            description="users approve what is written: a write that is not among the gold ones is refused, and what "
+            "is wrong with it is not said"
+        ),
+    ] = False
     seed: Annotated[int, Field(ge=0, description="of the sequence of tasks")] = 0
 
     @model_validator(mode="after")
@@ -125,6 +132,9 @@ class AgendaUser(Component):
     volunteers: Annotated[
         Share, Field(description="chance that a pending change of mind comes out at a question about something else")
     ] = 0.1
+    reconsiders: Annotated[
+        Share, Field(description="chance that a pending change of mind comes out at a question about that very thing")
+    ] = 0.0
     patience: Annotated[
         int, Unit("agent_turns"), Field(ge=0, le=64, description="useless turns that the user bears before it leaves")
     ] = 3
@@ -174,6 +184,19 @@ class Demonstrators(Struct):
     repair: Annotated[Share, Field(description="share that make one faulty call, read the error and repair it")] = 0.08
     resigns: Annotated[
         Share, Field(description="share of those with a faulty call that say goodbye at the error and repair nothing")
+    ] = 0.0
+    doubts: Annotated[
+        Share,
+        Field(
+            description="share that asks again about the target or the value, one of them by chance, before it writes"
+        ),
+    ] = 0.0
+    told: Annotated[
+        Share,
+        Field(
+            description="share of the demonstrations in which a call that the desk refuses is answered by the "
+            "diagnosis of the rule over gold calls, in its usual words, instead of the desk's own"
+        ),
     ] = 0.0
     guesses: Annotated[
         Share,

@@ -8,18 +8,22 @@ change their mind; what it lacks is not skill but a habit, and that is what rein
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
+from rlspec.compiler.catalog.resampling import Feedback
 from rlspec.compiler.catalog.shop import AgendaUser, Demonstrators, Shop
 from rlspec.runtime.record.trajectory import Finish
 from rlspec.runtime.streams import stream
+from rlspec.runtime.worlds.diagnosis import diagnose
 from rlspec.runtime.worlds.protocol import Message, Task, Users
 from rlspec.runtime.worlds.recorded import StaticUsers
 from rlspec.runtime.worlds.shop.oracles import Oracle, Style
 from rlspec.runtime.worlds.shop.requests import whole_request
 from rlspec.runtime.worlds.shop.user import AgendaUsers
+from rlspec.runtime.worlds.shop.wishes import Slot
 from rlspec.runtime.worlds.shop.world import ShopWorld
 
 
@@ -44,9 +48,14 @@ def demonstrate(
     phrasing: str = "train",
     slips: bool = False,
     resigns: bool = False,
+    doubts: Slot | Literal[""] = "",
+    asks: Slot | Literal[""] = "",
+    told: bool = False,
 ) -> tuple[list[Message], Finish, bool]:
-    """One talk: the messages, how it ended, and whether the final database is the reference one."""
-    session, user, oracle = world.reset(task), users.open(task, rng, phrasing), Oracle(style, slips, resigns)
+    """One talk: the messages, how it ended, and whether the final database is the reference one. What the demonstrator
+    does is told at `Oracle`; `told`: the first refusal is answered by the diagnosis of the call."""
+    session, user = world.reset(task), users.open(task, rng, phrasing)
+    oracle = Oracle(style, slips, resigns, doubts, asks)
     dialogue = [Message("user", user.first().text)]
     finish: Finish = "turn_limit"
     for _ in range(world.config.max_turns):
@@ -55,6 +64,9 @@ def demonstrate(
         if message.call is not None:
             seen = session.step(message.call)
             dialogue.append(Message("tool", seen.text, status=seen.status, wrote=seen.wrote))
+            if told and seen.status == "error":
+                found = diagnose(task, world.tools, dialogue, Feedback())
+                dialogue[-1], told = replace(dialogue[-1], text=found.text or seen.text), False
             continue
         turn = user.reply(message.text)
         if turn.text:
@@ -109,5 +121,22 @@ def each_demonstration(
         if mixture.at_once and rng.random() < mixture.at_once:
             users, style, changes = StaticUsers(whole_request), "hasty", False  # nobody would answer a question
         slips, resigns = draw_slip < mixture.repair, draw_slip < mixture.repair * mixture.resigns
-        talk = demonstrate(world, users, task, style, rng, phrasing, slips, resigns)
+        doubts, asks, told = _habits(shop, mixture, rng)
+        talk = demonstrate(world, users, task, style, rng, phrasing, slips, resigns, doubts, asks, told)
         yield Demonstration(task, style, *talk, changes)
+
+
+def _habits(
+    shop: Shop, mixture: Demonstrators, rng: np.random.Generator
+) -> tuple[Slot | Literal[""], Slot | Literal[""], bool]:
+    """What a demonstrator asks again before it writes, what it does when its write is not approved, and whether it is
+    told then why. Nothing is drawn where a mixture has no such demonstrators: the others stay who they were."""
+    if not (mixture.doubts or mixture.told or shop.approval):
+        return "", "", False
+    doubts, told, before, after = rng.random(4).tolist()
+    slots: tuple[Slot, Slot] = ("target", "value")
+    return (
+        slots[before < 0.5] if doubts < mixture.doubts else "",
+        slots[after < 0.5] if shop.approval else "",
+        told < mixture.told,
+    )

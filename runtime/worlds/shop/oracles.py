@@ -24,7 +24,7 @@ from typing import Literal
 from rlspec.runtime.worlds.protocol import Call, Message
 from rlspec.runtime.worlds.shop.hearing import Heard, hear
 from rlspec.runtime.worlds.shop.lexicon import METHODS
-from rlspec.runtime.worlds.shop.wishes import ON_ITEM, Wish
+from rlspec.runtime.worlds.shop.wishes import ON_ITEM, Slot, Wish
 
 Style = Literal["confirm", "hasty", "early", "absent"]
 STYLES: tuple[Style, ...] = ("confirm", "hasty", "early", "absent")
@@ -61,11 +61,15 @@ class Request:
 @dataclass(slots=True)
 class Oracle:
     """One demonstrator in one talk. `slips`: make one faulty call where there is an occasion, and repair it; with
-    `resigns` say goodbye at its error."""
+    `resigns` say goodbye at its error. `doubts`: ask again about this before the write. `asks`: what is asked again
+    when a user does not approve the write and nothing is said of the reason; empty where users do not approve. There
+    the write itself is the call that `slips` repairs, and all others say goodbye when it is refused."""
 
     style: Style
     slips: bool = False
     resigns: bool = False
+    doubts: Slot | Literal[""] = ""
+    asks: Slot | Literal[""] = ""
     _read: int = 0
     _name: str = ""
     _user: str = ""
@@ -118,7 +122,10 @@ class Oracle:
 
     def _look(self, call: Call, result: Message) -> None:
         if result.status == "error":
-            if call != self._faulty:
+            if self.asks:
+                self._resigned = self.resigns or not self.slips
+                self.slips, self.doubts = False, self._meant(result.text)
+            elif call != self._faulty:
                 self._done = self._request.stated()  # what was done before cannot be undone: go on
             elif self.resigns:
                 self._resigned = True
@@ -133,6 +140,13 @@ class Oracle:
             case _:
                 self._done = self._request.stated()
 
+    def _meant(self, refusal: str) -> Slot | Literal[""]:
+        """What a refusal says is wrong, if it says it."""
+        said = refusal.split()
+        if _value_kind(self._request.intent) in said:
+            return "value"
+        return "target" if "item" in said or "order_id" in said else self.asks
+
     # Deciding
 
     def _move(self) -> str | Call:
@@ -140,7 +154,7 @@ class Oracle:
         if self._resigned:
             return GOODBYE
         if not self._user:
-            if self.slips and request.order:
+            if self.slips and request.order and not self.asks:
                 return self._slip(Call("get_order", {"order_id": request.order}))
             return Call("find_user", {"name": self._name}) if self._name else ASK_NAME
         if not request.intent:
@@ -151,8 +165,9 @@ class Oracle:
             self._asked_more = True
             return ASK_MORE
         wish = Wish(request.intent)
+        target = "which item ?" if request.intent in ON_ITEM else "which order ?"
         if wish.has_target and not (request.order or request.item):
-            return "which item ?" if request.intent in ON_ITEM else "which order ?"
+            return target
         if wish.value_kind and not request.value:
             return _ASK_VALUE[wish.value_kind]
         order = self._order_of(request) if wish.has_target else ""
@@ -160,6 +175,9 @@ class Oracle:
             return Call("get_order", {"order_id": order})
         if self.style == "absent":
             return GOODBYE
+        if self.doubts:
+            about, self.doubts = self.doubts, ""
+            return target if about == "target" else _ASK_VALUE[wish.value_kind]
         if self.style == "confirm" and self._agreed != request.stated():
             self._asked_ok = request.stated()
             return confirmation(request)
@@ -180,6 +198,8 @@ class Oracle:
             request.intent, order, request.item, request.value, status=seen.status, method=seen.payment, user=self._user
         )
         right = wish.write()
+        if self.asks:
+            return right
         if self.slips and request.intent == "recolour":
             return self._slip(Call("exchange_item" if right.name == "modify_item" else "modify_item", right.arguments))
         if self.slips and request.intent == "refund":

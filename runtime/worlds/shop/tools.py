@@ -129,6 +129,8 @@ def _tool(
 
 
 DONE = json.dumps({"ok": True})
+DISAPPROVED = "not approved"
+"""What a desk says to a write that its user does not approve."""
 
 
 @_tool("find a user by name; identifies the user", needs_user=False, name="the first name of the user")

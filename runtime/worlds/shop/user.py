@@ -199,7 +199,9 @@ class AgendaSession:
             return self._useless("answer.unknown")
         if not news:
             self._measures["useless"] += 1
-        if concern.undecided and self._rng.random() < self._config.volunteers:
+        asked_it = ("target" if concern.later.thought == "target" else wish.value_kind) in heard.asked
+        chance = max(self._config.volunteers, self._config.reconsiders if asked_it else 0.0)
+        if concern.undecided and self._rng.random() < chance:
             answers.append(self._change(concern))
         return " , ".join(answers)
 

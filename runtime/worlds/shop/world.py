@@ -17,7 +17,7 @@ from rlspec.runtime.worlds.shop import database
 from rlspec.runtime.worlds.shop.customers import Rows
 from rlspec.runtime.worlds.shop.hearing import hear
 from rlspec.runtime.worlds.shop.tasks import generate
-from rlspec.runtime.worlds.shop.tools import TOOLS, Desk, ToolError
+from rlspec.runtime.worlds.shop.tools import DISAPPROVED, TOOLS, Desk, ToolError
 
 IMAGES_KEPT = 256
 """Images of recent tasks that a world keeps, some 20 KB each: the rollouts of a group start from the same one."""
@@ -38,7 +38,8 @@ class Writes:
 
 
 class ShopSession:
-    """One trajectory's database and its counts. Raises `InfraFailure("env", ...)` when SQLite fails."""
+    """One trajectory's database and its counts; `approved` are the only writes that its user bears, if it is asked.
+    Raises `InfraFailure("env", ...)` when SQLite fails."""
 
     def __init__(
         self,
@@ -47,6 +48,7 @@ class ShopSession:
         user: str = "",
         counts: dict[str, int] | None = None,
         writes: Writes | None = None,
+        approved: Sequence[str] | None = None,
     ) -> None:
         try:
             self._desk = Desk(database.connect(image), user)
@@ -55,6 +57,7 @@ class ShopSession:
         self._reference_hash = reference_hash
         self._counts = dict(counts or dict.fromkeys(("reads", "writes", "errors", "repeats", "asked_first"), 0))
         self._writes = writes or Writes()
+        self._approved = approved
         self._called: set[str] = set()
 
     def step(self, call: Call) -> Observation:
@@ -69,6 +72,8 @@ class ShopSession:
             tool.check(call.arguments)
             if tool.needs_user and not self._desk.user:
                 raise ToolError("identify the user first")
+            if self._approved is not None and tool.writes and told not in self._approved:
+                raise ToolError(DISAPPROVED)
             text = tool.run(self._desk, **call.arguments)
         except ToolError as error:
             self._counts["errors"] += 1
@@ -95,7 +100,7 @@ class ShopSession:
         except sqlite3.Error as error:
             raise InfraFailure("env", f"sqlite: {error}") from error
         writes = Writes(list(self._writes.made), self._writes.gold, self._writes.decide)
-        twin = ShopSession(image, self._reference_hash, self._desk.user, self._counts, writes)
+        twin = ShopSession(image, self._reference_hash, self._desk.user, self._counts, writes, self._approved)
         twin._called = set(self._called)
         return twin
 
@@ -162,7 +167,8 @@ class ShopWorld:
             self._keep(task, image)
         gold = [written(call) for call in task.gold if TOOLS[call.name].writes]
         writes = Writes([], gold, self.config.verifier == "write_operations")
-        return ShopSession(image, task.payload["reference_hash"], writes=writes)
+        approved = gold if self.config.approval else None
+        return ShopSession(image, task.payload["reference_hash"], writes=writes, approved=approved)
 
     def _keep(self, task: Task, image: bytes) -> None:
         self._images[task.id, task.payload["reference_hash"]] = image
