@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.resolved import schema_file
@@ -12,11 +12,9 @@ from rlspec.runtime.graph.executor import executor_for
 from rlspec.runtime.record.directory import RunDirectory
 from rlspec.runtime.record.durable import write_file
 from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.reporter import Reporter
 from rlspec.runtime.worlds.floors import floors
 from rlspec.runtime.worlds.registry import runnable
-
-if TYPE_CHECKING:
-    from rlspec.runtime.run import Reporter
 
 
 def launch(

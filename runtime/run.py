@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.stages import Grpo
@@ -28,23 +28,11 @@ from rlspec.runtime.evaluation import Evaluation
 from rlspec.runtime.graph.executor import Executor
 from rlspec.runtime.record.directory import RunDirectory
 from rlspec.runtime.refusal import Interrupted, Refusal
+from rlspec.runtime.reporter import Reporter
 from rlspec.runtime.resampling import Failure, restored, stored
 from rlspec.runtime.rollout import Job
 from rlspec.runtime.schedule import Unit, schedule
 from rlspec.runtime.training import TrainingStage
-
-
-class Reporter(Protocol):
-    """Who watches a run."""
-
-    def begin(self, what: str, total: int | None) -> None:
-        """A unit of work of so many steps (None: not known) begins."""
-
-    def line(self, metrics: Mapping[str, Any]) -> None:
-        """A line of metrics was recorded."""
-
-    def note(self, text: str) -> None:
-        """Something that a user should know."""
 
 
 @dataclass(slots=True)

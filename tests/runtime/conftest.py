@@ -1,13 +1,14 @@
-"""An agent that knows what it does: a demonstrator of the shop in the place of a policy."""
+"""An agent that knows what it does, a demonstrator of the shop in the place of a policy; and a model to ask."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from model_server import ModelServer
 from rlspec.compiler.catalog.shop import AgendaUser, Demonstrators, Shop
 from rlspec.runtime.engines.protocol import Sampled
 from rlspec.runtime.policies.chat import Dialogue, Renderer
@@ -74,3 +75,10 @@ def renderer() -> Renderer:
     shown = demonstrations(world.config, AgendaUser(), Demonstrators(), 24, 0)
     corpus = [Dialogue(world.system, world.tools, demo.dialogue) for demo in shown]
     return Renderer(vocabulary.train(Path(chat.__file__).with_name("chat.jinja").read_text(), corpus, 2000, 0))
+
+
+@pytest.fixture
+def model() -> Iterator[ModelServer]:
+    """A language model behind HTTP."""
+    with ModelServer() as found:
+        yield found

@@ -15,6 +15,7 @@ from rlspec.compiler.plan import Plan
 from rlspec.dsl.parser import read
 from rlspec.runtime.launch import launch
 from rlspec.runtime.record.directory import RunDirectory
+from rlspec.runtime.reporter import Unwatched
 
 pytestmark = pytest.mark.slow
 
@@ -45,14 +46,6 @@ experiment mini {
 """
 
 
-class Silent:
-    """Nobody watches."""
-
-    def begin(self, what, total): ...
-    def line(self, metrics): ...
-    def note(self, text): ...
-
-
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory) -> Plan:
     path = tmp_path_factory.mktemp("spec") / "mini.rlspec"
@@ -65,7 +58,7 @@ def plan(tmp_path_factory) -> Plan:
 @pytest.fixture(scope="module")
 def done(plan: Plan, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "mini"
-    launch(plan, "", out, "local", Silent())
+    launch(plan, "", out, "local", Unwatched())
     return out
 
 
@@ -101,6 +94,6 @@ def test_a_resumed_run_goes_on_with_the_table_of_its_checkpoint(done: Path, plan
     checkpoints = sorted((again / "checkpoints").glob("ckpt-*"))
     shutil.rmtree(checkpoints[-1])
     (again / "report.json").unlink()
-    launch(plan, "", again, "local", Silent(), resume=True)
+    launch(plan, "", again, "local", Unwatched(), resume=True)
     assert (again / "metrics.jsonl").read_bytes() == (done / "metrics.jsonl").read_bytes()
     assert weights(again) == weights(done)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,6 +15,7 @@ from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.refusal import Refusal
+from rlspec.runtime.reporter import Unwatched
 from rlspec.runtime.triples import Triple, parted, read, triples_of, write
 from rlspec.runtime.worlds.protocol import Call, Message
 
@@ -96,14 +96,6 @@ def plan_of(text: str) -> Plan:
     return found.plan
 
 
-class Quiet:
-    def begin(self, what: str, total: int | None) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def line(self, metrics: Any) -> None: ...
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("coached")
@@ -114,7 +106,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def begin(folder: Path, name: str, executor: str, resume: bool = False) -> None:
     text = SPEC.replace("DATA", str(folder / "triples.jsonl"))
-    launch(plan_of(text), text, folder / name, executor, Quiet(), resume=resume)
+    launch(plan_of(text), text, folder / name, executor, Unwatched(), resume=resume)
 
 
 def test_a_trained_policy_writes_what_is_said(run: Path) -> None:
@@ -147,11 +139,11 @@ def test_a_resumed_run_and_ray_say_the_same(run: Path) -> None:
 def test_a_run_without_its_triples_is_not_begun(tmp_path: Path) -> None:
     text = SPEC.replace("DATA", str(tmp_path / "none.jsonl"))
     with pytest.raises(Refusal) as refused:
-        launch(plan_of(text), text, tmp_path / "run", "local", Quiet())
+        launch(plan_of(text), text, tmp_path / "run", "local", Unwatched())
     assert refused.value.code == "RLC0701"
     write(TRIPLES[:9], tmp_path / "none.jsonl")
     with pytest.raises(Refusal, match="9 triples"):
-        launch(plan_of(text), text, tmp_path / "run", "local", Quiet())
+        launch(plan_of(text), text, tmp_path / "run", "local", Unwatched())
     assert not (tmp_path / "run").exists()
 
 

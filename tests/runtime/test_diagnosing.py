@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from model_server import ModelServer
 from rlspec.compiler.catalog.diagnosticians import LlmDiagnosis
 from rlspec.compiler.catalog.resampling import Feedback
 from rlspec.compiler.check import check
@@ -22,6 +20,7 @@ from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.record.store import read
 from rlspec.runtime.record.trajectory import Trajectory
+from rlspec.runtime.reporter import Unwatched
 from rlspec.runtime.worlds.diagnosticians import Case, Draft, LlmDiagnostician, settle
 from rlspec.runtime.worlds.leaks import leaked
 from rlspec.runtime.worlds.protocol import Call, Message, Task
@@ -54,53 +53,12 @@ FAULT = (
 CASE = Case("k", "desk", 0, FAULT, 1, "error : wrong order", 50)
 
 
-class Model:
-    """Answers every request with what `answer` makes of its messages; a number is a status."""
-
-    def __init__(self) -> None:
-        self.answer: Callable[[list[dict[str, str]]], str | int] = lambda _: 500
-        self.seen: list[list[dict[str, str]]] = []
-        model = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
-                model.seen.append(messages)
-                said = model.answer(messages)
-                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
-                usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
-                found = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice],
-                         "usage": usage}  # fmt: skip
-                data = json.dumps({"error": {"message": "no"}} if isinstance(said, int) else found).encode()
-                self.send_response(said if isinstance(said, int) else 200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    made = Model()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
 def says(text: str) -> str:
     return json.dumps({"feedback": text})
 
 
-def of(model: Model, *answers: str | int, case: Case = CASE, **fields: Any) -> list[Draft]:
-    left = list(answers)
-    model.answer = lambda _: left.pop(0)
+def of(model: ModelServer, *answers: str | int, case: Case = CASE, **fields: Any) -> list[Draft]:
+    model.says(*answers)
     config = LlmDiagnosis(model="m", endpoint=model.url, retries=0, timeout=20.0, **fields)
     return LlmDiagnostician(config).drafts(case, TASK, "ask first")[0]
 
@@ -108,16 +66,16 @@ def of(model: Model, *answers: str | int, case: Case = CASE, **fields: Any) -> l
 # ------------------------------------------------------------------------------------------------------ one diagnosis
 
 
-def test_a_leak_is_shown_to_the_model_and_another_text_is_written(model: Model) -> None:
+def test_a_leak_is_shown_to_the_model_and_another_text_is_written(model: ModelServer) -> None:
     drafts = of(model, says("error : it is w-17"), says("error :  the order\nis another"))
     assert drafts == [Draft("error : it is w-17", "leak"), Draft("error : the order is another", "said")]
-    assert "gives a value away" in model.seen[1][-1]["content"]
+    assert "gives a value away" in model.seen[1]["messages"][-1]["content"]
     assert settle(CASE, TASK.gold, Feedback(), "llm", drafts) == ("error : the order is another", "llm")
 
 
 @pytest.mark.parametrize("answer", ["no idea", '{"feedback": 3}', '{"feedback": " "}', '{"feedback": "x", "more": 1}',
                                     json.dumps({"feedback": "error : " + "x" * 300})])  # fmt: skip
-def test_what_is_no_message_is_malformed(model: Model, answer: str) -> None:
+def test_what_is_no_message_is_malformed(model: ModelServer, answer: str) -> None:
     drafts = of(model, answer, answer, drafts=2)
     assert [d.verdict for d in drafts] == ["malformed", "malformed"]
     assert settle(CASE, TASK.gold, Feedback(on_leak="drop"), "llm", drafts) == ("error : wrong order", "rule")
@@ -132,10 +90,10 @@ def test_each_rule_has_its_own_way_out() -> None:
     assert settle(CASE, TASK.gold, Feedback(), "policy", [Draft("the mug", "said")]) == (CASE.rule, "rule")
 
 
-def test_it_sees_what_it_is_declared_to_see(model: Model) -> None:
+def test_it_sees_what_it_is_declared_to_see(model: ModelServer) -> None:
     of(model, says("error : x"))
     of(model, says("error : x"), sees=("policy",))
-    much, little = (messages[0]["content"] for messages in model.seen)
+    much, little = (request["messages"][0]["content"] for request in model.seen)
     assert all(part in much for part in ('recolour({"item": "mug", "order": "W17"})', "you want the mug", "my mug"))
     assert not any(part in little for part in ("W17", "you want the mug", "my mug"))
     for text in (much, little):
@@ -147,37 +105,29 @@ def test_it_sees_what_it_is_declared_to_see(model: Model) -> None:
 # --------------------------------------------------------------------------------------------------------- whole runs
 
 
-class Quiet:
-    def begin(self, what: str, total: int | None) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def line(self, metrics: Any) -> None: ...
-
-
-def plan_of(model: Model, fields: str = "") -> tuple[Plan, str]:
+def plan_of(model: ModelServer, fields: str = "") -> tuple[Plan, str]:
     text = SPEC.replace("URL", model.url).replace("FIELDS", fields)
     found = check(Source("again.rlspec", text))
     assert found.plan is not None, found.errors
     return found.plan, text
 
 
-def run(model: Model, path: Path, fields: str = "") -> tuple[Plan, dict[str, Any], list[Trajectory]]:
+def run(model: ModelServer, path: Path, fields: str = "") -> tuple[Plan, dict[str, Any], list[Trajectory]]:
     """The plan, the last step's metrics and its recoveries."""
     plan, text = plan_of(model, fields)
-    launch(plan, text, path, "local", Quiet())
+    launch(plan, text, path, "local", Unwatched())
     line = json.loads((path / "metrics.jsonl").read_text().splitlines()[-1])
     found = [t for t in read(path / "trajectories" / "train-000001.parquet") if t.key.startswith("again/")]
     return plan, line, found
 
 
-def leak_of(messages: list[dict[str, str]]) -> str:
+def leak_of(request: dict[str, Any]) -> str:
     """An answer with every value of the gold calls in the prompt."""
-    calls = messages[0]["content"].partition("Calls that solve the task")[2].partition("## The attempt")[0]
+    calls = request["messages"][0]["content"].partition("Calls that solve the task")[2].partition("## The attempt")[0]
     return says("error : use " + " , ".join(re.findall(r': "([^"]+)"', calls)))
 
 
-def test_no_leak_reaches_the_policy(model: Model, tmp_path: Path) -> None:
+def test_no_leak_reaches_the_policy(model: ModelServer, tmp_path: Path) -> None:
     model.answer = leak_of
     plan, line, recoveries = run(model, tmp_path / "run")
     assert (line["again.leaks"], line["again.own_words"], line["again.diagnoses"]) == (1.0, 0.0, 2.0)
@@ -196,7 +146,7 @@ def test_no_leak_reaches_the_policy(model: Model, tmp_path: Path) -> None:
     assert all(row["by"] == "rule" for row in record)
 
 
-def test_its_words_are_said_and_kept_and_not_asked_for_again(model: Model, tmp_path: Path) -> None:
+def test_its_words_are_said_and_kept_and_not_asked_for_again(model: ModelServer, tmp_path: Path) -> None:
     model.answer = lambda _: says("error : look at it once more")
     _, line, recoveries = run(model, tmp_path / "run", "on_leak = drop")
     assert (line["again.leaks"], line["again.own_words"]) == (0.0, 1.0)
@@ -206,12 +156,12 @@ def test_its_words_are_said_and_kept_and_not_asked_for_again(model: Model, tmp_p
     for path in (tmp_path / "run" / "report.json", *(tmp_path / "run" / "checkpoints").iterdir()):
         path.rename(tmp_path / path.name)  # as if it had been killed before its first checkpoint
     model.answer = lambda _: says("error : something else entirely")
-    launch(plan, text, tmp_path / "run", "local", Quiet(), resume=True)
+    launch(plan, text, tmp_path / "run", "local", Unwatched(), resume=True)
     assert len(model.seen) == asked
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == metrics
 
 
-def test_without_an_answer_the_declared_rule_holds(model: Model, tmp_path: Path) -> None:
+def test_without_an_answer_the_declared_rule_holds(model: ModelServer, tmp_path: Path) -> None:
     model.answer = lambda _: 503
     _, line, recoveries = run(model, tmp_path / "run", "on_failure = drop")
     assert (line["again.unanswered"], line["again.dropped"], recoveries) == (1.0, 1.0, [])
@@ -221,7 +171,7 @@ def test_without_an_answer_the_declared_rule_holds(model: Model, tmp_path: Path)
 # ------------------------------------------------------------------------------------------------- checked and counted
 
 
-def test_calls_are_counted_with_the_model(model: Model) -> None:
+def test_calls_are_counted_with_the_model(model: ModelServer) -> None:
     plan, _ = plan_of(model)
     again = next(load for load in loads(plan) if load.stage == "again")
     calls = next(c for c in again.calls if c.kind == "diagnostician")

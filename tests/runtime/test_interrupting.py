@@ -13,6 +13,7 @@ from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.record.store import read
+from rlspec.runtime.reporter import Unwatched
 from rlspec.runtime.worlds.registry import runnable
 from rlspec.runtime.worlds.shop.judge import OracleJudgement
 
@@ -37,14 +38,6 @@ def plan_of(text: str) -> Plan:
     return found.plan
 
 
-class Quiet:
-    def begin(self, what: str, total: int | None) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def line(self, metrics: Any) -> None: ...
-
-
 def test_objections_are_told_after_each_bad_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     judged, asked = OracleJudgement.measure, Counter[str]()
 
@@ -54,7 +47,7 @@ def test_objections_are_told_after_each_bad_turn(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(OracleJudgement, "measure", counting)
     plan = plan_of(SPEC)
-    launch(plan, SPEC, tmp_path / "run", "local", Quiet())
+    launch(plan, SPEC, tmp_path / "run", "local", Unwatched())
     trajectories = read(next((tmp_path / "run" / "trajectories").glob("train*.parquet")))
     assert asked["calls"] == sum(t.ledger.turns for t in trajectories)
     assert asked["calls"] <= next(b.judge_calls for b in plan.budget if b.stage == "train")
@@ -82,7 +75,7 @@ def test_what_a_judge_interrupted_is_tried_again_with_its_objections(tmp_path: P
     )
     text += f"  stage again : {again}\n}}\n"
     text = text.replace("reward R : real@turn", "let failed : bool@traj = outcome == 0\n  reward R : real@turn", 1)
-    launch(plan_of(text), text, tmp_path / "run", "local", Quiet())
+    launch(plan_of(text), text, tmp_path / "run", "local", Unwatched())
     trajectories = read(tmp_path / "run" / "trajectories" / "train-000001.parquet")
     recoveries = [t for t in trajectories if t.key.startswith("again/")]
     assert len(recoveries) == 18

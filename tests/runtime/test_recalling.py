@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
-import pytest
-
+from model_server import ModelServer
 from rlspec.compiler.check import check
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.record.store import read
+from rlspec.runtime.reporter import Unwatched
 
 SPEC = """rlspec = 1
 experiment again {
@@ -34,57 +29,12 @@ experiment again {
 """
 
 
-class Model:
-    """Says something else every time, and remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.seen: list[list[dict[str, str]]] = []
-        lock, model = threading.Lock(), self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                messages = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["messages"]
-                with lock:
-                    model.seen.append(messages)
-                    said = f"Thought:\nsecret {len(model.seen)}\nUser Response:\nword {len(model.seen)}"
-                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
-                found = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-                data = json.dumps(found).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    made = Model()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-class Quiet:
-    def begin(self, what: str, total: int | None) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def line(self, metrics: Any) -> None: ...
-
-
-def test_earlier_replies_come_from_the_record(model: Model, tmp_path: Path) -> None:
+def test_earlier_replies_come_from_the_record(model: ModelServer, tmp_path: Path) -> None:
+    model.answer = lambda _: f"Thought:\nsecret {len(model.seen)}\nUser Response:\nword {len(model.seen)}"
     text = SPEC.replace("URL", model.url).replace("STRATEGY", "react")
     found = check(Source("again.rlspec", text))
     assert found.plan is not None, found.errors
-    launch(found.plan, text, tmp_path / "run", "local", Quiet())
+    launch(found.plan, text, tmp_path / "run", "local", Unwatched())
     steps = [read(path) for path in sorted((tmp_path / "run" / "trajectories").glob("train*.parquet"))]
     everything = [t for step in steps for t in step]
     recoveries = [t for t in everything if t.key.startswith("again/")]
@@ -93,8 +43,8 @@ def test_earlier_replies_come_from_the_record(model: Model, tmp_path: Path) -> N
     said = [m.text for t in everything for m in t.dialogue if m.role == "user"]
     assert len(said) > len(set(said)) > 8  # what was said before a recovery stands in its dialogue again
     assert len(model.seen) == len(set(said)), "somebody was asked for what had been said"
-    for messages in model.seen:  # and it remembers its own thoughts, with the words that the agent was told
-        own = [m["content"] for m in messages if m["role"] == "assistant"]
+    for request in model.seen:  # and it remembers its own thoughts, with the words that the agent was told
+        own = [m["content"] for m in request["messages"] if m["role"] == "assistant"]
         assert all(line.startswith("Thought:\nsecret") for line in own)
-        heard = [m["content"] for m in messages if m["role"] == "user"]
+        heard = [m["content"] for m in request["messages"] if m["role"] == "user"]
         assert len(heard) == len(own) + 1

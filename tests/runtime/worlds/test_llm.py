@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from model_server import ModelServer
 from rlspec.compiler.catalog.papers import LlmJudge
 from rlspec.compiler.catalog.users import LlmUser
 from rlspec.compiler.check import check
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.record.store import read
+from rlspec.runtime.reporter import Unwatched
 from rlspec.runtime.streams import stream
 from rlspec.runtime.worlds.llm_judge import LlmJudgement
 from rlspec.runtime.worlds.llm_user import LlmUsers
@@ -28,46 +27,7 @@ TASK = Task("t", "train", "you are anna . you want the mug in blue .", (Call("re
 RNG = stream(0, "x")
 
 
-class Model:
-    """Answers every request with the next of `says`, or with what `answer` makes of the request."""
-
-    def __init__(self) -> None:
-        self.says: list[str | int] = []
-        self.answer: Callable[[dict[str, Any]], str] | None = None
-        self.seen: list[dict[str, Any]] = []
-        model = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                model.seen.append(body)
-                said = model.answer(body) if model.answer else model.says.pop(0)
-                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": said}}
-                found = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-                data = json.dumps({"error": {"message": "no"}} if isinstance(said, int) else found).encode()
-                self.send_response(said if isinstance(said, int) else 200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    made = Model()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
-def user(model: Model, strategy: str, retries: int = 0, **fields: Any):
+def user(model: ModelServer, strategy: str, retries: int = 0, **fields: Any):
     config = LlmUser(model="m", endpoint=model.url, strategy=strategy, timeout=20.0, **fields)  # type: ignore[arg-type]
     return LlmUsers(config, retries).open(TASK, RNG)
 
@@ -81,8 +41,8 @@ def own(request: dict[str, Any]) -> list[str]:
     return [m["content"] for m in request["messages"] if m["role"] == "assistant"]
 
 
-def test_plain_speaks_until_the_stop_word(model: Model):
-    model.says = ["hi , my mug", "in blue", "###STOP###"]
+def test_plain_speaks_until_the_stop_word(model: ModelServer):
+    model.says("hi , my mug", "in blue", "###STOP###")
     talk = user(model, "plain")
     assert talk.first().text == "hi , my mug"
     assert (talk.reply("which colour ?").text, talk.reply("done").done) == ("in blue", True)
@@ -92,48 +52,49 @@ def test_plain_speaks_until_the_stop_word(model: Model):
     assert [m["content"] for m in model.seen[2]["messages"] if m["role"] == "user"][1:] == ["which colour ?", "done"]
 
 
-def test_react_keeps_the_thought_to_itself_and_the_leaky_one_does_not(model: Model):
+def test_react_keeps_the_thought_to_itself_and_the_leaky_one_does_not(model: ModelServer):
     said = "Thought:\nI hide that I want blue.\nUser Response:\nhi , my mug"
-    model.says = [said, said]
+    model.says(said, said)
     assert user(model, "react").first().text == "hi , my mug"
     leaked = user(model, "react_leaky").first().text
     assert "I hide" in leaked
     assert "hi , my mug" in leaked
 
 
-def test_react_asks_again_for_a_thought_without_an_answer_and_fails_in_the_end(model: Model):
-    model.says = ["Thought: hm", "Thought: a Thought: b\nUser Response: hello", "Thought: a", "Thought: b"]
+def test_react_asks_again_for_a_thought_without_an_answer_and_fails_in_the_end(model: ModelServer):
+    model.says("Thought: hm", "Thought: a Thought: b\nUser Response: hello", "Thought: a", "Thought: b")
     assert user(model, "react", drafts=2).first().text == "hello"
     with pytest.raises(InfraFailure, match=r"user: .*2 thoughts without an answer"):
         user(model, "react", drafts=2).first()
 
 
-def test_verify_records_what_it_sends_and_nothing_else(model: Model):
-    model.says = ["bad", verdict(False), "good", verdict(True), "bye", verdict(True)]
+def test_verify_records_what_it_sends_and_nothing_else(model: ModelServer):
+    model.says("bad", verdict(False), "good", verdict(True), "bye", verdict(True))
     talk = user(model, "verify")
     assert talk.first().text == "good"
     talk.reply("and ?")
     assert own(model.seen[4]) == ["good"]
     assert talk.measure() == {"requests": 6, "rejected_drafts": 1}
-    model.says, model.seen[:] = ["one", verdict(False), "two", "x", verdict(True)], []
+    model.says("one", verdict(False), "two", "x", verdict(True))
+    model.seen.clear()
     talk = user(model, "verify", drafts=2)
     assert talk.first().text == "two"  # nothing passed: the last is sent,
     talk.reply("and ?")
     assert own(model.seen[3]) == ["two"]  # and recorded
 
 
-def test_reflect_sends_what_the_reviewer_wrote(model: Model):
-    model.says = ["bad", verdict(False, message="better"), verdict(True), "next", verdict(True)]
+def test_reflect_sends_what_the_reviewer_wrote(model: ModelServer):
+    model.says("bad", verdict(False, message="better"), verdict(True), "next", verdict(True))
     talk = user(model, "reflect")
     assert talk.first().text == "better"
     talk.reply("and ?")
     assert own(model.seen[3]) == ["better"]
 
 
-def test_a_failure_is_the_users_and_retries_are_as_declared(model: Model):
-    model.says = [503, "hello"]
+def test_a_failure_is_the_users_and_retries_are_as_declared(model: ModelServer):
+    model.says(503, "hello")
     assert user(model, "plain", retries=1).first().text == "hello"
-    model.says = [503, "hello"]
+    model.says(503, "hello")
     with pytest.raises(InfraFailure) as failure:
         user(model, "plain").first()
     assert failure.value.part == "user"
@@ -147,13 +108,13 @@ DIALOGUE = [
 ]
 
 
-def judge(model: Model, **fields: Any) -> LlmJudgement:
+def judge(model: ModelServer, **fields: Any) -> LlmJudgement:
     config = LlmJudge(model="m", endpoint=model.url, timeout=20.0, **fields)
     return LlmJudgement(config, lambda: "ask before you write")
 
 
-def test_the_judge_sees_what_it_is_declared_to_see(model: Model):
-    model.says = ['{"labels": [1, -1]}', '{"labels": [0, 0]}']
+def test_the_judge_sees_what_it_is_declared_to_see(model: ModelServer):
+    model.says('{"labels": [1, -1]}', '{"labels": [0, 0]}')
     assert judge(model).measure(TASK, DIALOGUE, RNG) == {"score": [1, -1]}
     judge(model, sees=("dialogue",)).measure(TASK, DIALOGUE, RNG)
     everything, little = (request["messages"][0]["content"] for request in model.seen)
@@ -169,8 +130,8 @@ def test_the_judge_sees_what_it_is_declared_to_see(model: Model):
     ["[1, 1]", '{"labels": [1]}', '{"labels": [1, 2]}', '{"labels": [true, 0]}', '{"labels": [-1, -1]}',
      '{"labels": ["1", 0]}', '{"labels": [1, 0], "more": 1}', "good work"],
 )  # fmt: skip
-def test_what_is_no_verdict_is_a_failure(model: Model, said: str):
-    model.says = [said]
+def test_what_is_no_verdict_is_a_failure(model: ModelServer, said: str):
+    model.says(said)
     with pytest.raises(InfraFailure) as failure:
         judge(model).measure(TASK, DIALOGUE, RNG)
     assert failure.value.part == "judge"
@@ -193,7 +154,7 @@ experiment judged {
 """
 
 
-def test_what_is_no_verdict_is_counted_and_the_declared_rule_holds(model: Model, tmp_path: Path):
+def test_what_is_no_verdict_is_counted_and_the_declared_rule_holds(model: ModelServer, tmp_path: Path):
     """Three of four answers have one label too many, and each trajectory is asked for twice at most."""
     order: list[str] = []
 
@@ -207,7 +168,7 @@ def test_what_is_no_verdict_is_counted_and_the_declared_rule_holds(model: Model,
     text = JUDGED.replace("URL", model.url)
     found = check(Source("judged.rlspec", text))
     assert found.plan is not None, found.errors
-    launch(found.plan, text, tmp_path / "run", "local", Quiet())
+    launch(found.plan, text, tmp_path / "run", "local", Unwatched())
     line = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
     trajectories = read(next((tmp_path / "run" / "trajectories").glob("train*")))
     assert len(order) == sum(t.measures["turns.unusable"] for t in trajectories) + sum(
@@ -224,16 +185,8 @@ def test_what_is_no_verdict_is_counted_and_the_declared_rule_holds(model: Model,
     assert {t.measures["turns.outcome_only"] for t in trajectories} == {0, 1}
 
 
-class Quiet:
-    def begin(self, what: str, total: int | None) -> None: ...
-
-    def note(self, text: str) -> None: ...
-
-    def line(self, metrics: Any) -> None: ...
-
-
-def test_two_major_faults_where_they_are_allowed(model: Model):
-    model.says = ['{"labels": [-1, -1]}']
+def test_two_major_faults_where_they_are_allowed(model: ModelServer):
+    model.says('{"labels": [-1, -1]}')
     assert judge(model, at_most_one_major=False).measure(TASK, DIALOGUE, RNG) == {"score": [-1, -1]}
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from model_server import ModelServer
 from rlspec.compiler.catalog.tool_sides import Played
 from rlspec.compiler.check import check
 from rlspec.compiler.costs.estimate import estimate
@@ -34,44 +32,6 @@ TASKS = [
 ]  # fmt: skip
 
 
-class Model:
-    """Answers with what `says` makes of the request's last message."""
-
-    def __init__(self) -> None:
-        self.says: Callable[[str], str] = lambda asked: answer("ok")
-        self.seen: list[dict[str, Any]] = []
-        model = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                model.seen.append(body)
-                said = {"role": "assistant", "content": model.says(body["messages"][-1]["content"])}
-                choice = {"index": 0, "finish_reason": "stop", "message": said}
-                found = {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-                data = json.dumps(found).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, args=(0.01,), daemon=True).start()
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    made = Model()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-
-
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
     (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
@@ -83,20 +43,20 @@ def answer(result: str, ok: bool = True) -> str:
     return json.dumps({"ok": ok, "result": result})
 
 
-def world(desk: Path, model: Model, retries: int = 0, **more: Any) -> PlayedWorld:
+def world(desk: Path, model: ModelServer, retries: int = 0, **more: Any) -> PlayedWorld:
     fields = {"tools": str(desk / "tools.json"), "tasks": str(desk / "tasks.jsonl"), "model": "m", **more}
     return PlayedWorld(Played.model_validate({**fields, "endpoint": model.url}), retries)
 
 
-def test_the_model_is_shown_schema_database_and_what_went_before(desk: Path, model: Model) -> None:
+def test_the_model_is_shown_schema_database_and_what_went_before(desk: Path, model: ModelServer) -> None:
     played = world(desk, model)
     session = played.reset(played.task("train", 0))
-    model.says = lambda asked: answer('{"status": "pending"}')
+    model.answer = lambda request: answer('{"status": "pending"}')
     seen = session.step(Call("look", {"order": "W1"}))
     assert (seen.text, seen.status, seen.wrote) == ('{"status": "pending"}', "ok", False)
-    model.says = lambda asked: answer("no such order", ok=False)
+    model.answer = lambda request: answer("no such order", ok=False)
     assert session.step(Call("cancel", {"order": "W9"})).status == "error"
-    model.says = lambda asked: answer("done")
+    model.answer = lambda request: answer("done")
     assert session.step(Call("cancel", {"order": "W1"})).wrote
     said = model.seen[-1]["messages"][0]["content"]
     for part in ('"cancels"', '{"W1": "pending"}', 'look({"order": "W1"}) -> {"status": "pending"}', "no such order"):
@@ -115,7 +75,7 @@ def test_the_model_is_shown_schema_database_and_what_went_before(desk: Path, mod
     assert session.measure()["verified"] == 0
 
 
-def test_calls_that_no_tool_takes_are_refused_by_rule(desk: Path, model: Model) -> None:
+def test_calls_that_no_tool_takes_are_refused_by_rule(desk: Path, model: ModelServer) -> None:
     played = world(desk, model)
     session = played.reset(played.task("train", 0))
     assert "unknown tool" in session.step(Call("fly", {})).text
@@ -129,17 +89,17 @@ def test_calls_that_no_tool_takes_are_refused_by_rule(desk: Path, model: Model) 
     ["", "done", "[]", '{"ok": true}', '{"ok": 1, "result": "x"}', '{"ok": true, "result": {"a": 1}}', "[" * 9999,
      answer("x") + "!", '{"ok": true, "result": "x", "note": "y"}'],
 )  # fmt: skip
-def test_what_is_no_result_is_a_failure(desk: Path, model: Model, said: str) -> None:
+def test_what_is_no_result_is_a_failure(desk: Path, model: ModelServer, said: str) -> None:
     played = world(desk, model)
-    model.says = lambda asked: said
+    model.answer = lambda request: said
     with pytest.raises(InfraFailure) as failure:
         played.reset(played.task("train", 0)).step(Call("look", {"order": "W1"}))
     assert failure.value.part == "env"
 
 
-def test_it_is_asked_again_as_often_as_is_declared(desk: Path, model: Model) -> None:
+def test_it_is_asked_again_as_often_as_is_declared(desk: Path, model: ModelServer) -> None:
     said = ["what?", "hm", "```json\n" + answer("fine") + "\n```"]
-    model.says = lambda asked: said.pop(0)
+    model.answer = lambda request: said.pop(0)
     played = world(desk, model, retries=2)
     assert played.reset(played.task("train", 0)).step(Call("look", {"order": "W1"})).text == "fine"
     assert len({json.dumps(asked) for asked in model.seen}) == 1  # the same words each time
@@ -148,7 +108,7 @@ def test_it_is_asked_again_as_often_as_is_declared(desk: Path, model: Model) -> 
         played.reset(played.task("train", 0)).step(Call("look", {"order": "W1"}))
 
 
-def test_what_doing_nothing_solves(desk: Path, model: Model) -> None:
+def test_what_doing_nothing_solves(desk: Path, model: ModelServer) -> None:
     assert world(desk, model).floor() == {"train": 0.5, "test": 0.0}
     with pytest.raises(Refusal, match="has no tool `fly`, which `writing` names"):
         world(desk, model, writing=["fly"]).ready()

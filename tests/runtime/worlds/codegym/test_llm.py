@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
+from model_server import ModelServer
 from rlspec.compiler.catalog.codegym import Synthesis
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.codegym.llm import LlmAuthor
@@ -27,93 +25,52 @@ PLAIN = DECOMPOSED.model_copy(
 )
 
 
-class Model:
-    """Answers with what `reply` makes of a request: a text, or a message."""
-
-    def __init__(self) -> None:
-        self.reply: Callable[[dict[str, Any]], Any] = lambda body: ""
-        self.asked: list[str] = []
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append(json.dumps(body["messages"]))
-                found = outer.reply(body)
-                message = found if isinstance(found, dict) else {"content": found}
-                choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", **message}}
-                answer = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]}
-                data = json.dumps(answer).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: Any) -> None:
-                """Say nothing."""
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-
-    def synthesise(self, problem: Problem, **fields: Any) -> Made:
-        url = f"http://127.0.0.1:{self.http.server_port}/v1"
-        given = {"author": "llm", "model": "m", "endpoint": url, "admit": {"attempts": 0}, **fields}
-        return synthesise(Synthesis.model_validate(given), [problem])
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    found = Model()
-    yield found
-    found.http.shutdown()
-    found.http.server_close()
+def synthesised(model: ModelServer, problem: Problem, **fields: Any) -> Made:
+    given = {"author": "llm", "model": "m", "endpoint": model.url, "admit": {"attempts": 0}, **fields}
+    return synthesise(Synthesis.model_validate(given), [problem])
 
 
 def written(**fields: str) -> str:
     return f"Sure:\n```json\n{json.dumps(fields)}\n```"
 
 
-def test_a_plain_solution_becomes_an_environment_once_the_model_decomposes_it(model: Model) -> None:
-    answers = iter([written(solution=PLAIN.solution), written(solution=DECOMPOSED.solution)])
-    model.reply = lambda body: next(answers)
-    made = model.synthesise(PLAIN)
+def test_a_plain_solution_becomes_an_environment_once_the_model_decomposes_it(model: ModelServer) -> None:
+    model.says(written(solution=PLAIN.solution), written(solution=DECOMPOSED.solution))
+    made = synthesised(model, PLAIN)
     (environment,) = made.environments
     assert environment.design.author == "llm"
-    assert "used as a whole" in model.asked[1]
+    assert "used as a whole" in json.dumps(model.seen[1])
     assert all(len(row.calls) >= 10 for row in environment.rows)
 
 
-def test_what_the_model_cannot_decompose_is_counted_and_left_out(model: Model) -> None:
-    model.reply = lambda body: written(solution="import os\ndef solve(numbers: list[int]) -> int:\n    return 1\n")
-    made = model.synthesise(PLAIN)
+def test_what_the_model_cannot_decompose_is_counted_and_left_out(model: ModelServer) -> None:
+    model.answer = lambda request: written(solution="import os\ndef solve(numbers: list[int]) -> int:\n    return 1\n")
+    made = synthesised(model, PLAIN)
     assert made.environments == []
     (reason,) = made.table[0].why
     assert reason.startswith("line 1: import of `os`")
 
 
-def test_a_wrong_decomposition_fails_the_unit_tests(model: Model) -> None:
-    model.reply = lambda body: written(solution=DECOMPOSED.solution.replace("2 * x", "3 * x"))
-    made = model.synthesise(PLAIN)
+def test_a_wrong_decomposition_fails_the_unit_tests(model: ModelServer) -> None:
+    model.answer = lambda request: written(solution=DECOMPOSED.solution.replace("2 * x", "3 * x"))
+    made = synthesised(model, PLAIN)
     assert [(c.filter, c.problems) for c in made.table[:2]] == [("decomposed", 1), ("unit tests: passed", 0)]
 
 
-def test_a_model_that_never_answers_in_form_is_a_failure_not_a_verdict(model: Model) -> None:
-    model.reply = lambda body: "I would rather not."
+def test_a_model_that_never_answers_in_form_is_a_failure_not_a_verdict(model: ModelServer) -> None:
+    model.answer = lambda request: "I would rather not."
     with pytest.raises(Refusal, match=r"RLC0708.*no valid answer"):
-        model.synthesise(PLAIN)
+        synthesised(model, PLAIN)
 
 
-def test_one_lost_problem_of_many_is_left_out_and_counted(model: Model) -> None:
+def test_one_lost_problem_of_many_is_left_out_and_counted(model: ModelServer) -> None:
     several = [PLAIN.model_copy(update={"id": f"p{n}"}) for n in range(4)]
 
-    def reply(body: dict[str, Any]) -> str:
-        return "I would rather not." if len(model.asked) <= 3 else written(solution=DECOMPOSED.solution)
+    def reply(request: dict[str, Any]) -> str:
+        return "I would rather not." if len(model.seen) <= 3 else written(solution=DECOMPOSED.solution)
 
-    model.reply = reply
-    url = f"http://127.0.0.1:{model.http.server_port}/v1"
-    used = Synthesis.model_validate({"author": "llm", "model": "m", "endpoint": url, "admit": {"attempts": 0}})
+    model.answer = reply
+    used = Synthesis.model_validate({"author": "llm", "model": "m", "endpoint": model.url, "admit": {"attempts": 0}})
     made = synthesise(used, several)
     assert [e.id for e in made.environments] == ["p1", "p2", "p3"]
     (reason,) = made.table[0].why
@@ -129,19 +86,18 @@ SOLVE = """def solve():
 """
 
 
-def test_later_solutions_act_through_the_tools_alone(model: Model) -> None:
+def test_later_solutions_act_through_the_tools_alone(model: ModelServer) -> None:
     """Of two written solutions the first reaches for a helper, which is not there for it; the second works."""
     cheat = "def solve():\n    return add(1, 2)\n"
     solutions = iter([cheat, SOLVE])
 
-    def reply(body: dict[str, Any]) -> str:
-        if "tools of an environment" in body["messages"][0]["content"]:
+    def reply(request: dict[str, Any]) -> str:
+        if "tools of an environment" in request["messages"][0]["content"]:
             return written(solution=DECOMPOSED.solution)
         return written(code=next(solutions))
 
-    model.reply = reply
-    url = f"http://127.0.0.1:{model.http.server_port}/v1"
-    author = LlmAuthor(Synthesis.model_validate({"author": "llm", "model": "m", "endpoint": url}))
+    model.answer = reply
+    author = LlmAuthor(Synthesis.model_validate({"author": "llm", "model": "m", "endpoint": model.url}))
     design = author.design(PLAIN)
 
     class Later:
@@ -163,20 +119,21 @@ def test_later_solutions_act_through_the_tools_alone(model: Model) -> None:
     ]
 
 
-def test_an_attempting_model_plays_by_calls_and_its_rate_decides(model: Model) -> None:
+def test_an_attempting_model_plays_by_calls_and_its_rate_decides(model: ModelServer) -> None:
     """It reads one number and submits twice that: wrong here, so the tasks are hard enough for it."""
 
-    def reply(body: dict[str, Any]) -> dict[str, Any]:
-        said = [m for m in body["messages"] if m["role"] == "tool"]
+    def reply(request: dict[str, Any]) -> dict[str, Any]:
+        said = [m for m in request["messages"] if m["role"] == "tool"]
         name, given = ("get_numbers", {"index": 0}) if not said else ("Done", {"answer": 2 * int(said[-1]["content"])})
         call = {"id": "c", "type": "function", "function": {"name": name, "arguments": json.dumps(given)}}
         return {"content": None, "tool_calls": [call]}
 
-    model.reply = reply
-    made = model.synthesise(
+    model.answer = reply
+    made = synthesised(
+        model,
         DECOMPOSED.model_copy(update={"configurations": DECOMPOSED.configurations[:2]}),
         author="deterministic",
         admit={"attempts": 1, "policy": "llm"},
     )
     assert [row.solve_rate for row in made.environments[0].rows] == [0.0, 0.0]
-    assert len(model.asked) == 4
+    assert len(model.seen) == 4

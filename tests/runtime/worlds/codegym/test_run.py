@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from rlspec.compiler.check import check
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
+from rlspec.runtime.reporter import Unwatched
 from rlspec.runtime.worlds.codegym.problems import SHIPPED, read_problems
 
 SPEC = """rlspec = 1
@@ -42,14 +41,6 @@ experiment mini {
 """
 
 
-class Quiet:
-    """Says nothing."""
-
-    def begin(self, what: str, total: int | None) -> None: ...
-    def line(self, metrics: Mapping[str, Any]) -> None: ...
-    def note(self, text: str) -> None: ...
-
-
 @pytest.mark.slow
 def test_a_run_makes_its_environments_and_learns_in_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLSPEC_CACHE", str(tmp_path / "cache"))
@@ -59,7 +50,7 @@ def test_a_run_makes_its_environments_and_learns_in_them(tmp_path: Path, monkeyp
     found = check(Source("mini.rlspec", SPEC.replace("PROBLEMS", str(problems))))
     assert not found.errors
     assert found.plan is not None
-    report = launch(found.plan, "", tmp_path / "run", "local", Quiet())
+    report = launch(found.plan, "", tmp_path / "run", "local", Unwatched())
 
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     made = next(line for line in lines if line["stage"] == "synthesise")
