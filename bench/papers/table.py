@@ -77,6 +77,10 @@ class Done:
         spent = sum(self.report["seconds"].get(name, 0.0) for name in ("policy", "demonstrate", "imitate"))
         return spent / self.report["wall_seconds"]
 
+    def start(self) -> float | None:
+        """What training began with, told apart by the last loss of imitation; None where nothing was imitated."""
+        return next((line["loss"] for line in reversed(self.lines) if "demonstration_tokens" in line), None)
+
     def before(self, stage: str) -> float | None:
         """Success of an evaluation before training, where there is one."""
         found = [line["success"] for line in self.lines if line["stage"] == stage and "before" in line]
@@ -139,6 +143,25 @@ def named(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
+def starts(of: Paper, found: Sequence[Row]) -> list[tuple[str, list[float]]]:
+    """Success before training, by seed, wherever an arm measured it: once for the arms that share a start, which need
+    not be named where it is that of the baseline; an arm that begins elsewhere is."""
+    groups: list[tuple[str, dict[tuple[int, float | None], float]]] = []
+    for row in sorted(found, key=lambda row: row.arm.label != of.baseline):
+        known = {
+            (seed, done.start()): value
+            for seed, done in row.done.items()
+            if (value := done.before(of.evaluation)) is not None
+        }
+        shared = {(seed, done.start()) for seed, done in row.done.items()}
+        group = next((own for _, own in groups if own.keys() & shared), None)
+        if group is not None:
+            group |= known
+        elif known:
+            groups.append(("" if row.arm.label == of.baseline else f", {row.arm.title}", known))
+    return [(of_whom, list(known.values())) for of_whom, known in groups]
+
+
 def table(of: Paper, found: Sequence[Row]) -> str:
     """The markdown table, and lines about what failed, is missing, or was known before training."""
     base = next(row for row in found if row.arm.label == of.baseline)
@@ -171,12 +194,9 @@ def table(of: Paper, found: Sequence[Row]) -> str:
         cells += [f"{fmean(spent):.1f}" for spent in zip(*minutes, strict=True)] or ["-", "-"]
         lines.append("| " + " | ".join(cells) + " |")
     lines.append("")
-    measured = [(seed, done.before(of.evaluation)) for row in found for seed, done in row.done.items()]
-    begun = list(
-        {seed: value for seed, value in measured if value is not None}.values()
-    )  # the arms of a seed are alike
-    if begun:
-        lines.append(f"Before training: {spread(begun)}, over {len(begun)} seeds.")
+    lines += [
+        f"Before training{of_whom}: {spread(begun)}, over {len(begun)} seeds." for of_whom, begun in starts(of, found)
+    ]
     each = {row.arm.label: [done.value("success", of.evaluation) for done in row.done.values()] for row in found}
     lines += [
         f"- {label}: {', '.join('-' if v is None else share(v) for v in own)}" for label, own in each.items() if own
