@@ -12,7 +12,7 @@ from rlspec.compiler.catalog.calibration import Irc
 from rlspec.runtime.irc import Calibration, Round, search, sources_of
 from rlspec.runtime.metrics import describe
 from rlspec.runtime.record.trajectory import Trajectory
-from rlspec.runtime.rollout import Job
+from rlspec.runtime.rollouts.job import Job
 from rlspec.runtime.streams import stream
 from rlspec.runtime.tolerance import tolerate
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rlspec.compiler.catalog.stages import Evaluate
 from rlspec.runtime.metrics import describe, pass_at
 from rlspec.runtime.record.trajectory import Trajectory
-from rlspec.runtime.rollout import Job
+from rlspec.runtime.rollouts.job import Job
 from rlspec.runtime.tolerance import tolerate
 from rlspec.runtime.worlds.registry import examines
 

@@ -21,7 +21,7 @@ from rlspec.runtime.diagnosing import Diagnoses, metrics
 from rlspec.runtime.metrics import mean
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.recovery import Start, start_of
-from rlspec.runtime.rollout import Job
+from rlspec.runtime.rollouts.job import Job
 from rlspec.runtime.worlds.diagnosticians import Case, Said
 
 if TYPE_CHECKING:

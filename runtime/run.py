@@ -30,7 +30,7 @@ from rlspec.runtime.record.directory import RunDirectory
 from rlspec.runtime.refusal import Interrupted, Refusal
 from rlspec.runtime.reporter import Reporter
 from rlspec.runtime.resampling import Failure, restored, stored
-from rlspec.runtime.rollout import Job
+from rlspec.runtime.rollouts.job import Job
 from rlspec.runtime.schedule import Unit, schedule
 from rlspec.runtime.training import TrainingStage
 

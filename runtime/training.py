@@ -16,7 +16,7 @@ from rlspec.runtime.learning.loss import Denominators, kl_of_trajectory
 from rlspec.runtime.learning.rows import Row, live, parts, sampled, shards
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.resampling import Resampling
-from rlspec.runtime.rollout import Job
+from rlspec.runtime.rollouts.job import Job
 from rlspec.runtime.schedule import evaluations_within
 from rlspec.runtime.streams import stream
 from rlspec.runtime.tolerance import tolerate

@@ -16,7 +16,8 @@ from rlspec.runtime.engines.protocol import Engine
 from rlspec.runtime.policies.chat import Renderer
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
-from rlspec.runtime.rollout import Job, Roller
+from rlspec.runtime.rollouts.job import Job
+from rlspec.runtime.rollouts.roller import Roller
 from rlspec.runtime.worlds.diagnosticians import Case, LlmDiagnostician, Said
 
 PROBE_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.2, "float16": 0.05}

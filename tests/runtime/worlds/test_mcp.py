@@ -19,7 +19,8 @@ from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.policies.chat import Renderer
 from rlspec.runtime.refusal import Refusal
-from rlspec.runtime.rollout import Job, Roller
+from rlspec.runtime.rollouts.job import Job
+from rlspec.runtime.rollouts.roller import Roller
 from rlspec.runtime.worlds.floors import floors
 from rlspec.runtime.worlds.mcp import serving
 from rlspec.runtime.worlds.mcp.world import McpWorld, state_hash

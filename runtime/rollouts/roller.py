@@ -10,154 +10,36 @@ from __future__ import annotations
 import json
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
-from rlspec.compiler.catalog.resampling import Feedback, Resample
-from rlspec.compiler.plan import ComponentPlan, Plan, SourcePlan
+from rlspec.compiler.plan import Plan
 from rlspec.runtime.engines.protocol import Engine, Sampled
 from rlspec.runtime.policies.chat import Piece, Renderer
-from rlspec.runtime.record.ledger import Ledger
 from rlspec.runtime.record.trajectory import Finish, Trajectory
 from rlspec.runtime.recovery import Start, lines_name, play
+from rlspec.runtime.rollouts.desk import Desk, at_once
+from rlspec.runtime.rollouts.job import Job
+from rlspec.runtime.rollouts.judging import Judging, diagnoses
+from rlspec.runtime.rollouts.talk import Talk
+from rlspec.runtime.rollouts.waiting import Waiting
 from rlspec.runtime.streams import derived_seed, stream
-from rlspec.runtime.waiting import Waiting
-from rlspec.runtime.worlds.diagnosis import diagnose
-from rlspec.runtime.worlds.neutral import COUNTED, falls_back, neutral
 from rlspec.runtime.worlds.protocol import (
     Hearing,
     InfraFailure,
-    Judge,
     Message,
     Observation,
     Recalling,
     Session,
     Task,
-    Unusable,
-    Users,
-    UserSession,
-    World,
     is_slow,
 )
-from rlspec.runtime.worlds.registry import examiners_of, judges_of, retries_of, user_of, world_of
 
 TASKS_KEPT = 512
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A conversation to be had. `key` names it and its random numbers; `group` is its group in the step; `start` the
-    failed attempt that it goes on from, if it does; `user` the label of another user than training's."""
-
-    key: str
-    env: str
-    split: str
-    task: int
-    group: int
-    phrasing: str
-    start: Start | None = None
-    user: str = ""
-
-
-@dataclass(slots=True)
-class Desk:
-    """What a source's conversations need: its world, who talks to the agent, who judges."""
-
-    source: SourcePlan
-    world: World
-    users: Users | None
-    judges: dict[str, Judge]
-    max_turns: int
-    max_events: int  # tool calls plus user replies; 0 for no such limit
-    max_messages: int  # of everybody; 0 for no such limit
-    ends_malformed: bool  # a call that cannot be read ends the conversation
-    retries: dict[str, int]
-    resampled: dict[str, Feedback]
-    examiners: dict[str, Users]
-
-    @classmethod
-    def of(cls, plan: Plan, source: SourcePlan) -> Desk:
-        """As the plan declares it."""
-        fields = plan.labelled(source.env).fields
-        return cls(
-            source,
-            world_of(plan, source),
-            user_of(plan, source),
-            judges_of(plan, source),
-            int(fields.get("max_turns", 1)),
-            int(fields.get("max_events", 0)),
-            int(fields.get("max_messages", 0)),
-            fields.get("malformed_call") == "ends",
-            {label: retries_of(plan.labelled(label)) for label in source.judges},
-            {
-                stage.label: found.feedback
-                for stage in plan.stages
-                if isinstance(found := stage.component(), Resample) and (not found.on or source.env in found.on)
-            },
-            examiners_of(plan, source),
-        )
-
-    def talks(self, job: Job) -> Users | None:
-        """Who talks to the agent in a job."""
-        return self.examiners[job.user] if job.user else self.users
-
-    def tools(self, task: Task) -> Sequence[dict[str, Any]]:
-        """The tools of a task: its own, or the world's."""
-        return self.world.tools if task.tools is None else task.tools
-
-
-@dataclass(slots=True)
-class _Talk:
-    """One conversation in progress."""
-
-    job: Job
-    desk: Desk
-    task: Task
-    session: Session | None
-    user: UserSession | None
-    live: dict[str, _Talk]  # conversations in progress, this one among them
-    done: dict[str, Trajectory]
-    opened: bool = False  # the engine knows it
-    ledger: Ledger = field(default_factory=Ledger)
-    dialogue: list[Message] = field(default_factory=list)
-    unseen: frozenset[int] = frozenset()  # places of the dialogue that no judge is shown
-    earlier: int = 0  # turns of the agent that judges see and that are not this conversation's own
-    judged: dict[str, dict[str, Any]] = field(default_factory=dict)  # by judges that interrupt, so far
-    unusable: dict[str, int] = field(default_factory=dict)  # answers of each judge that were no verdict
-
-    @property
-    def opened_session(self) -> Session:
-        """The session, once there is one."""
-        assert self.session is not None
-        return self.session
-
-    @property
-    def events(self) -> int:
-        """Answers that the agent has had: results of calls, and replies of the user."""
-        return sum(message.role != "agent" for message in self.seen) - 1
-
-    @property
-    def seen(self) -> list[Message]:
-        """The dialogue as judges see it."""
-        return [m for place, m in enumerate(self.dialogue) if place not in self.unseen]
-
-
-def at_once(desks: Iterable[Desk]) -> int:
-    """How many worlds, users and judges may be waited for at a time."""
-    everyone = [
-        part for desk in desks for part in (desk.world, desk.users, *desk.examiners.values(), *desk.judges.values())
-    ]
-    return max((int(getattr(part, "at_once", 1)) for part in everyone), default=1)
-
-
-def interrupts(judge: ComponentPlan) -> bool:
-    """Whether a judge is asked after every turn."""
-    return judge.fields.get("when") == "during_rollout"
 
 
 class Roller:
@@ -166,8 +48,7 @@ class Roller:
     def __init__(self, plan: Plan, engine: Engine, renderer: Renderer, context: int) -> None:
         self.engine, self.renderer, self.seed, self.context = engine, renderer, plan.seed, context
         self.desks = {source.env: Desk.of(plan, source) for source in plan.drawn}
-        self._objecting = {j.label: str(j.fields["objection"]) for j in plan.judges if interrupts(j)}
-        self._spared = {part.label: part for part in plan.judges if falls_back(part)}
+        self._judging = Judging(plan)
         self._tasks: OrderedDict[tuple[str, str, int], Task] = OrderedDict()
         self.seconds = {"generation": 0.0, "world": 0.0}
         self._waiting = Waiting(at_once(self.desks.values()))
@@ -178,7 +59,7 @@ class Roller:
         generating = 0.0
         coming = deque(jobs)
         order = [job.key for job in coming]
-        live: dict[str, _Talk] = {}
+        live: dict[str, Talk] = {}
         done: dict[str, Trajectory] = {}
         while coming or live or self._waiting:
             while coming and len(live) < self.engine.capacity:
@@ -194,7 +75,7 @@ class Roller:
         self.seconds["world"] += time.perf_counter() - began - generating
         return [done[key] for key in order]
 
-    def _move(self, talk: _Talk, act: Callable[[], Finish | None]) -> None:
+    def _move(self, talk: Talk, act: Callable[[], Finish | None]) -> None:
         """Do something in a conversation that may end it."""
         failure = None
         try:
@@ -208,7 +89,7 @@ class Roller:
         del talk.live[talk.job.key]
         self._end(talk, finish, failure)
 
-    def _ask(self, talk: _Talk, slow: bool, work: Callable[[], T], then: Callable[[T], Finish | None]) -> Finish | None:
+    def _ask(self, talk: Talk, slow: bool, work: Callable[[], T], then: Callable[[T], Finish | None]) -> Finish | None:
         """Go on with what comes of the work: at once, or when it has come back."""
         if not slow:
             return then(work())
@@ -218,10 +99,10 @@ class Roller:
 
     # ----------------------------------------------------------------------------------------- one conversation
 
-    def _begin(self, job: Job, live: dict[str, _Talk], done: dict[str, Trajectory]) -> None:
+    def _begin(self, job: Job, live: dict[str, Talk], done: dict[str, Trajectory]) -> None:
         desk = self.desks[job.env]
         task = self.task(job.env, job.split, job.task)
-        talk = live[job.key] = _Talk(job, desk, task, None, None, live, done)
+        talk = live[job.key] = Talk(job, desk, task, None, None, live, done)
         self._move(
             talk,
             lambda: self._ask(
@@ -229,7 +110,7 @@ class Roller:
             ),
         )
 
-    def _begun(self, talk: _Talk, session: Session) -> Finish | None:
+    def _begun(self, talk: Talk, session: Session) -> Finish | None:
         """The world is there: let the user begin, or play a failed attempt again."""
         talk.session, job, start = session, talk.job, talk.job.start
         slow = is_slow(talk.desk.talks(job))
@@ -238,7 +119,7 @@ class Roller:
             return self._ask(talk, slow, lambda: self._recovery(talk, start), lambda shown: self._open(talk, shown))
         return self._ask(talk, slow, lambda: self._first(talk), lambda said: self._opening(talk, said))
 
-    def _open(self, talk: _Talk, pieces: list[Piece]) -> None:
+    def _open(self, talk: Talk, pieces: list[Piece]) -> None:
         """Let the agent begin."""
         key = talk.job.key
         uniforms = stream(self.seed, "sampling", key).random(self.context)
@@ -246,7 +127,7 @@ class Roller:
         talk.opened = True
         self._show(talk, pieces)
 
-    def _first(self, talk: _Talk) -> str:
+    def _first(self, talk: Talk) -> str:
         """The user's first words, the instruction itself where there is no user."""
         users = talk.desk.talks(talk.job)
         if users is None:
@@ -254,13 +135,13 @@ class Roller:
         talk.user = users.open(talk.task, self._users_numbers(talk.job.key), talk.job.phrasing)
         return talk.user.first().text
 
-    def _opening(self, talk: _Talk, first: str) -> None:
+    def _opening(self, talk: Talk, first: str) -> None:
         """What the agent is shown with the user's first words."""
         talk.dialogue.append(Message("user", first))
         desk = talk.desk
         self._open(talk, self.renderer.opening(desk.world.system, desk.tools(talk.task), first))
 
-    def _recovery(self, talk: _Talk, start: Start) -> list[Piece]:
+    def _recovery(self, talk: Talk, start: Start) -> list[Piece]:
         """A failed attempt and the feedback on it, and world and user where they were."""
         job, task, users = talk.job, talk.task, talk.desk.talks(talk.job)
         pieces = [Piece(kind, tokens) for kind, tokens in start.spans]
@@ -291,12 +172,12 @@ class Roller:
                 self._tasks.popitem(last=False)
         return self._tasks[key]
 
-    def _show(self, talk: _Talk, pieces: list[Piece]) -> None:
+    def _show(self, talk: Talk, pieces: list[Piece]) -> None:
         for piece in pieces:
             talk.ledger.append(piece.kind, piece.tokens)
         self.engine.feed(talk.job.key, [token for piece in pieces for token in piece.tokens])
 
-    def _advance(self, talk: _Talk, sampled: Sampled) -> Finish | None:
+    def _advance(self, talk: Talk, sampled: Sampled) -> Finish | None:
         """Take the agent's message, answer it, or say how the conversation ended."""
         talk.ledger.append("agent", sampled.tokens, sampled.logprobs, max(sampled.versions, default=-1))
         message = self.renderer.read(sampled.tokens)
@@ -326,48 +207,31 @@ class Roller:
             lambda said: self._answered(talk, sampled, message, *said),
         )
 
-    def _observed(self, talk: _Talk, sampled: Sampled, said: Message, seen: Observation) -> Finish | None:
+    def _observed(self, talk: Talk, sampled: Sampled, said: Message, seen: Observation) -> Finish | None:
         """What a call came to."""
         message = Message("agent", said.text, said.call, status=seen.status, wrote=seen.wrote)
         answer = Message("tool", seen.text, status=seen.status, wrote=seen.wrote)
         return self._answered(talk, sampled, message, answer, "transferred" if seen.ends else None)
 
     def _answered(
-        self, talk: _Talk, sampled: Sampled, message: Message, answer: Message, ends: Finish | None
+        self, talk: Talk, sampled: Sampled, message: Message, answer: Message, ends: Finish | None
     ) -> Finish | None:
         """The agent's message and its answer are known: hear those who interrupt, and go on."""
         talk.dialogue.append(message)
         if answer.text:
             talk.dialogue.append(answer)
-        asked = [talk.desk.judges[label] for label in self._objecting if label in talk.desk.judges]
+        asked = self._judging.interrupting(talk)
         if not asked:
             return self._go_on(talk, sampled, answer, ends, "")
         return self._ask(
             talk,
             any(map(is_slow, asked)),
-            lambda: self._objection(talk),
+            lambda: self._judging.objection(talk),
             lambda said: self._go_on(talk, sampled, answer, ends, said),
         )
 
-    def _objection(self, talk: _Talk) -> str:
-        """Ask the judges that interrupt about the agent's last message; what they tell it. Their labels stand."""
-        said = []
-        for label, text in self._objecting.items():
-            if label not in talk.desk.judges:
-                continue
-            kept = talk.judged.setdefault(label, {})
-            found = self._judge(talk, label, talk.desk.judges[label])
-            for name, value in found.items():
-                if isinstance(value, list):
-                    kept.setdefault(name, []).append(value[-1])
-                else:
-                    kept[name] = max(value, kept.get(name, 0)) if name == COUNTED else value
-            if any(isinstance(value, list) and value[-1] == -1 for value in found.values()):
-                said.append(text)
-        return " ".join(said)
-
     def _go_on(
-        self, talk: _Talk, sampled: Sampled, answer: Message, ends: Finish | None, objection: str
+        self, talk: Talk, sampled: Sampled, answer: Message, ends: Finish | None, objection: str
     ) -> Finish | None:
         """Show the agent the answer, with what a judge objects behind it, unless the conversation is over."""
         stopped = sampled.finish == "stop"
@@ -388,7 +252,7 @@ class Roller:
         self._show(talk, [piece])
         return None
 
-    def _user_answers(self, talk: _Talk, text: str) -> tuple[Message, Finish | None]:
+    def _user_answers(self, talk: Talk, text: str) -> tuple[Message, Finish | None]:
         if talk.user is None:
             return Message("user", ""), "user_done"
         turn = talk.user.reply(text)
@@ -396,7 +260,7 @@ class Roller:
 
     # ------------------------------------------------------------------------------------------------ the end
 
-    def _end(self, talk: _Talk, finish: Finish, failure: str | None = None) -> None:
+    def _end(self, talk: Talk, finish: Finish, failure: str | None = None) -> None:
         """Measure, close, have it judged."""
         job = talk.job
         out = Trajectory(
@@ -416,7 +280,7 @@ class Roller:
         else:
             self._have_judged(talk, self._measured(talk, out))
 
-    def _measured(self, talk: _Talk, out: Trajectory) -> Trajectory:
+    def _measured(self, talk: Talk, out: Trajectory) -> Trajectory:
         """Measure the world and the user, and close the session."""
         job, session = talk.job, talk.session
         if session is None:  # there is none where the world failed to begin
@@ -437,69 +301,21 @@ class Roller:
             session.close()
         return out
 
-    def _have_judged(self, talk: _Talk, out: Trajectory) -> None:
+    def _have_judged(self, talk: Talk, out: Trajectory) -> None:
         """Have a trajectory judged, if it is whole."""
         job = talk.job
         if out.failure is None and any(map(is_slow, talk.desk.judges.values())):
-            judged = partial(self._judgements, talk)
+            judged = partial(self._judging.measures, talk)
             self._waiting.ask(job.key, judged, lambda outcome: self._finish(talk, out, outcome.get))
         else:
-            self._finish(talk, out, partial(self._judgements, talk))
+            self._finish(talk, out, partial(self._judging.measures, talk))
 
-    def _finish(self, talk: _Talk, out: Trajectory, judged: Callable[[], dict[str, Any]]) -> None:
+    def _finish(self, talk: Talk, out: Trajectory, judged: Callable[[], dict[str, Any]]) -> None:
         """Take the judgements; a judge that fails beyond its retries makes the trajectory a failed one."""
         try:
             if out.failure is None:
                 out.measures |= judged()
-                out.measures |= self._diagnoses(talk)
+                out.measures |= diagnoses(talk)
         except InfraFailure as error:
             out.finish, out.failure = "failed", str(error)
         talk.done[talk.job.key] = out
-
-    def _judgements(self, talk: _Talk) -> dict[str, Any]:
-        return {
-            f"{label}.{name}": value
-            for label, judge in talk.desk.judges.items()
-            for name, value in (talk.judged.get(label) or self._judge(talk, label, judge)).items()
-        }
-
-    def _judge(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
-        """A judge's measures; of one that failed beyond its retries what its failure rule says. Of one that may answer
-        with something else than a verdict also how often it did so far, answers that were asked for again included."""
-        part = self._spared.get(label)
-        try:
-            found = self._judged(talk, label, judge) | ({COUNTED: 0} if part is not None else {})
-        except InfraFailure:
-            if part is None:
-                raise
-            found = neutral(part, talk.ledger.turns)
-        return found | ({"unusable": talk.unusable.get(label, 0)} if is_slow(judge) else {})
-
-    def _judged(self, talk: _Talk, label: str, judge: Judge) -> dict[str, Any]:
-        for attempt in range(talk.desk.retries[label] + 1):
-            rng = stream(self.seed, "judge", label, talk.job.key, attempt)
-            try:
-                found = judge.measure(talk.task, talk.seen, rng)
-            except InfraFailure as failure:
-                talk.unusable[label] = talk.unusable.get(label, 0) + isinstance(failure, Unusable)
-                if attempt == talk.desk.retries[label]:
-                    raise
-                continue
-            turns = talk.earlier + talk.ledger.turns
-            for labels in found.values():
-                if isinstance(labels, list) and len(labels) != turns:
-                    raise InfraFailure("judge", f"{len(labels)} labels for {turns} turns")
-            return {name: v[talk.earlier :] if isinstance(v, list) else v for name, v in found.items()}
-        raise AssertionError("a judge is asked at least once")
-
-    def _diagnoses(self, talk: _Talk) -> dict[str, Any]:
-        """What could be said about the attempt if it failed, for every stage that samples failures of its environment
-        again: the place of the first fault, its route, the feedback, how many values were kept out of it."""
-        out: dict[str, Any] = {}
-        for label, says in talk.desk.resampled.items():
-            kept = [place for place in range(len(talk.dialogue)) if place not in talk.unseen]
-            found = diagnose(talk.task, talk.desk.world.tools, talk.seen, says)
-            place = kept[found.place] if found.place < len(kept) else len(talk.dialogue)
-            out |= {f"{label}.fault": place, f"{label}.route": found.route}
-            out |= {f"{label}.feedback": found.text, f"{label}.leaks": found.leaks}
-        return out

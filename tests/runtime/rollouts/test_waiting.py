@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rlspec.runtime.waiting import Waiting
+from rlspec.runtime.rollouts.waiting import Waiting
 
 
 def test_the_quick_do_not_wait_for_the_slow():

@@ -11,7 +11,9 @@ from rlspec.compiler.check import check
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.engines.protocol import Sampled
 from rlspec.runtime.policies.chat import Renderer
-from rlspec.runtime.rollout import Desk, Job, Roller
+from rlspec.runtime.rollouts.desk import Desk
+from rlspec.runtime.rollouts.job import Job
+from rlspec.runtime.rollouts.roller import Roller
 
 SPEC = """rlspec = 1
 experiment units {
