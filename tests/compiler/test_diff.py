@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench_module import bench_module
 from rlspec.compiler.diff import Difference, difference
 from rlspec.compiler.digests import Side, side_of
 from rlspec.compiler.edits import apply
@@ -25,17 +23,7 @@ PAPERS = {p.stem: p.read_text() for p in sorted((ROOT / "specs" / "papers").glob
 TARL, MUA = PAPERS["tarl"], PAPERS["mua_rl"]
 
 
-def _bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rewrites", ROOT / "bench" / "language" / "rewrites.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["rewrites"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-rewrites = _bench()
+rewrites = bench_module("language/rewrites")
 
 
 def side(text: str) -> Side:

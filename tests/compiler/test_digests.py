@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
-import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bench_module import bench_module
 from rlspec.compiler.check import check
 from rlspec.compiler.digests import Side, side_of
 from rlspec.compiler.form import form_of
@@ -26,17 +24,7 @@ SAMPLE = (ROOT / "tests" / "sample.rlspec").read_text()
 SPECS = [*sorted((ROOT / "examples").glob("*.rlspec")), *sorted((ROOT / "specs" / "papers").glob("*.rlspec"))]
 
 
-def _bench() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rewrites", ROOT / "bench" / "language" / "rewrites.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["rewrites"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-rewrites = _bench()
+rewrites = bench_module("language/rewrites")
 
 
 def side(text: str) -> Side:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from bench_module import bench_module
 from rlspec import specs
 from rlspec.compiler.check import check
 from rlspec.compiler.library import standard
@@ -236,13 +235,7 @@ def test_a_choice_that_a_definition_does_not_know_is_named() -> None:
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
     """`bench/language/evaluator.py`, which asks the same of compiled kernels on many more batches."""
-    spec = importlib.util.spec_from_file_location("evaluator_bench", ROOT / "bench" / "language" / "evaluator.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return bench_module("language/evaluator")
 
 
 def test_kernels_of_the_whole_library_agree_with_the_evaluator(bench: ModuleType) -> None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import random
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench_module import bench_module
 from rlspec.dsl import format as format_module
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.dsl.format import UnfaithfulFormat, formatted, same_tree
@@ -22,17 +21,7 @@ ROOT = Path(__file__).parents[2]
 SHIPPED = sorted([*ROOT.glob("specs/**/*.rlspec"), *ROOT.glob("examples/**/*.rlspec"), *ROOT.glob("tests/*.rlspec")])
 
 
-def _bench() -> ModuleType:
-    """The bench's generator of random files, so that tests and figures are about the same ones."""
-    spec = importlib.util.spec_from_file_location("bench_language_format", ROOT / "bench" / "language" / "format.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-BENCH = _bench()
+BENCH = bench_module("language/format")
 
 
 def fmt(text: str) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import re
 import shutil
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from bench_module import bench_module
 from rlspec.compiler.functions import FUNCTIONS
 from rlspec.dsl.tables import load
 
@@ -26,18 +24,7 @@ FOLDER = ROOT / "editor" / "tree-sitter"
 QUERIES = sorted((FOLDER / "queries").glob("*.scm"))
 
 
-def bench(name: str) -> ModuleType:
-    path = ROOT / "bench" / "language" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"bench_{name}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-shapes = bench("tree_sitter_shapes")
+shapes = bench_module("language/tree_sitter_shapes")
 
 
 @pytest.fixture(scope="module")
