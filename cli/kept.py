@@ -1,4 +1,4 @@
-"""Keeps what a command answered, for `bin/rlc-start` to say again while nothing has changed that it depends on.
+"""Keeps what a command answered, for `rlspec.cli.answers` to give again while nothing has changed that it depends on.
 
 What a run depends on is not declared by the commands but observed: an audit hook (PEP 578) sees every file that is
 opened and every folder that is listed, by whatever part of the program. An answer is kept only if the run wrote

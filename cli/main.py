@@ -57,7 +57,7 @@ def help_text() -> str:
 
 def main(keep_at: str | None = None, bundle: Bundle | None = None) -> None:
     """Entry point. What a user can cure ends with status 2 and no traceback; an interrupted run with 130. `keep_at` is
-    where the answer may be kept for the next time, and `bundle` what modules are imported from (`bin/rlc-start`)."""
+    where the answer may be kept for the next time, `bundle` what modules come from (both of `rlspec.cli.answers`)."""
     if keep_at is None:
         sys.exit(_status())
     from rlspec.cli.kept import keep, observed
@@ -120,8 +120,8 @@ def _checked(files: list[str]) -> int:
 
 def _path(name: str) -> str | Path:
     """A path as `pathlib` would print it, whose import takes as long as to parse a spec."""
-    plain = name and not any(strange in f"/{name}/" for strange in ("//", "/./"))
-    if plain and os.sep == "/":
+    strange = name.startswith("./") or name.endswith("/") or "//" in name or "/./" in name + "/"
+    if name and not strange and os.sep == "/":
         return name
     from pathlib import Path
 

@@ -9,14 +9,13 @@ import shutil
 import subprocess
 import sys
 import time
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from rlspec.cli import kept
+from rlspec.cli import answers, kept, main
 from rlspec.dsl.tables import cache_folder
 
 ROOT = Path(__file__).parents[2]
@@ -27,12 +26,7 @@ WRONG = "param k : real in [0, 1] = 0.5\n    signal lost : text@traj = env.db_ha
 
 @pytest.fixture
 def start() -> ModuleType:
-    loader = SourceFileLoader("rlc_start", str(START))
-    spec = spec_from_loader("rlc_start", loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
+    return answers
 
 
 @pytest.fixture
@@ -316,3 +310,14 @@ def test_a_check_without_options_needs_neither_click_nor_the_tools_that_read_sou
 def test_a_check_with_and_without_options_says_the_same(rlc: Shell, spec: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "wrong.rlspec").write_text(SAMPLE.read_text("utf-8").replace("layers = 3", "layerz = 3"), "utf-8")
     assert rlc("check", name) == rlc("check", "--format", "text", name)
+
+
+@pytest.mark.parametrize("parts", range(6))
+def test_a_path_without_pathlib_is_what_pathlib_makes_of_it(parts: int) -> None:
+    for letters in product("/.a", repeat=parts):
+        name = "".join(letters)
+        assert str(main._path(name)) == str(Path(name)), name
+
+
+def test_an_absolute_path_needs_no_pathlib(rlc: Shell, spec: Path) -> None:
+    assert "pathlib" not in rlc.imports("check", str(spec))
