@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from collections import defaultdict
 
 from rlspec.compiler.catalog.resampling import Feedback
 from rlspec.compiler.catalog.shop import Shop
 from rlspec.runtime.worlds.leaks import leaked, scalars
+from rlspec.runtime.worlds.protocol import Call
 from rlspec.runtime.worlds.shop import make_world
 
 HONEST = """error : the call is malformed
@@ -35,7 +37,10 @@ error : the city is missing
 error : an argument too many was given
 error : there is a third thing that the user wants
 error : you ended before you had done all three things
-error : check the id of the order before you write""".splitlines()
+error : check the id of the order before you write
+error : you did make a mild mix of two orders
+error : i see that you and i differ , six of the calls are fine
+error : x , v and d are no arguments of this tool""".splitlines()
 
 UNITS = [
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -47,9 +52,13 @@ ROMAN_TENS = ["", "X", "XX", "XXX", "XL", "L", "LX", "LXX", "LXXX", "XC"]
 
 
 def words(number: int) -> str:
-    """A number below a hundred in words."""
+    """A number below ten thousand in words."""
     if number < 20:
         return UNITS[number]
+    for scale, name in ((1000, "thousand"), (100, "hundred")):
+        if number >= scale:
+            rest = f" and {words(number % scale)}" if number % scale else ""
+            return f"{words(number // scale)} {name}{rest}"
     return TENS[number // 10] + (f" {UNITS[number % 10]}" if number % 10 else "")
 
 
@@ -70,7 +79,7 @@ def main() -> None:
         for tool, argument in itertools.product(("modify_item", "exchange_item"), ("order_id", "colour", "city"))
     ]  # fmt: skip
     rejected = {"honest": 0, "rule": 0}
-    spelt: dict[str, list[bool]] = {"words": [], "digit by digit": [], "Roman": []}
+    spelt: dict[str, list[bool]] = defaultdict(list)
     for difficulty in (0, 1):
         world = make_world(Shop(difficulty=difficulty))
         for number in range(count // 2):
@@ -83,6 +92,12 @@ def main() -> None:
                 spelt["words"].append(bool(leaked(f"it is W {words(digits)}", gold)))
                 spelt["digit by digit"].append(bool(leaked(f"w {' '.join(UNITS[int(d)] for d in order[1:])}", gold)))
                 spelt["Roman"].append(bool(leaked(f"W {roman(digits)}", gold)))
+                if len(roman(digits)) > 1:
+                    spelt["Roman, run together"].append(bool(leaked(f"W{roman(digits)}", gold)))
+                spelt["words, run together"].append(bool(leaked(f"W{words(digits)}", gold)))
+                for larger in (100 + digits, 10 * digits, 1000 + digits, 100 * digits):
+                    order_of = [Call("f", {"order": f"W{larger}"})]
+                    spelt["words above a hundred"].append(bool(leaked(f"it is W {words(larger)}", order_of)))
     for name, texts in (("honest", HONEST), ("rule", sorted(set(rule)))):
         print(f"{name}: {rejected[name]} of {len(texts) * count} rejected ({rejected[name] / len(texts) / count:.2%})")
     for name, found in spelt.items():

@@ -6,7 +6,8 @@
 Feedback on a failed call may say what is wrong, not what would be right (Fission-GRPO, arXiv 2601.15625, has its
 annotators look for this; here it is a rule). A value is found in any spelling: whatever its case and punctuation, with
 its parts apart or run together, a number in digits, with a decimal point, in words, digit by digit or in Roman
-numerals, alone and inside an identifier ("W seventeen", "w one seven" and "W XVII" are W17).
+numerals, alone and inside an identifier ("W seventeen", "w one seven" and "W XVII" are W17). How numbers are spelt is
+told in `numerals.py`.
 """
 
 from __future__ import annotations
@@ -16,66 +17,38 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from rlspec.runtime.worlds import numerals
 from rlspec.runtime.worlds.protocol import Call
 
-_UNITS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-)  # fmt: skip
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_NUMBERS = {word: n for n, word in enumerate(_UNITS)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
-_ROMAN = re.compile(r"m{0,3}(cm|cd|d?c{0,3})(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
-_LETTERS = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100, "d": 500, "m": 1000}
+_WORD = re.compile(r"[^\W_]+")
 _SHORTEST = 4  # characters of a value that is looked for run together: shorter ones stand in other words by chance
 
 
 def leaked(text: str, gold: Sequence[Call]) -> list[str]:
     """The argument values of the gold calls that the text says, in a plain spelling; empty when it says none. Booleans
     and nulls are no values that could be told from common words; neither are texts without a letter or digit."""
-    readings = [_runs(reading) for reading in _readings(_parts(text))]
+    words = _words(text)
+    said = [word for word, _ in words]
+    readings = [_runs(reading) for reading in numerals.readings(words)]
     found = []
     for value in dict.fromkeys(v for call in gold for v in scalars(call.arguments)):
         spellings = [parts for spelling in _spellings(value) if (parts := _parts(spelling))]
-        if any(_stands(parts, runs, together) for parts in spellings for runs, together in readings):
+        if any(_stands(parts, runs, together) for parts in spellings for runs, together in readings) or any(
+            numerals.ends_in_one("".join(parts), words, said) for parts in spellings
+        ):
             found.append("".join(spellings[0]))
     return found
 
 
 def _stands(parts: Sequence[str], runs: set[str], together: str) -> bool:
     """Whether a value stands in a reading of the text, in one of its own readings."""
-    joined = {"".join(reading) for reading in _readings(parts)}
+    joined = {"".join(reading) for reading in numerals.readings([(part, False) for part in parts])}
     return any(value in runs or (len(value) >= _SHORTEST and value in together) for value in joined)
 
 
 def _runs(said: Sequence[str]) -> tuple[set[str], str]:
     """What consecutive words say run together, and what all of them do."""
     return {"".join(said[i:j]) for i in range(len(said)) for j in range(i + 1, len(said) + 1)}, "".join(said)
-
-
-def _readings(parts: Sequence[str]) -> list[list[str]]:
-    """The words as they are; with number words as digits; with Roman numerals of two letters and more as digits too."""
-    plain = _counted(parts)
-    roman = _counted([str(_roman(part)) if len(part) > 1 and _ROMAN.fullmatch(part) else part for part in parts])
-    return [list(parts), *([plain] if plain != parts else []), *([roman] if roman != plain else [])]
-
-
-def _counted(parts: Sequence[str]) -> list[str]:
-    """Number words below a hundred as digits: "forty", "nine" is 49."""
-    out: list[str] = []
-    tens = 0
-    for part in parts:
-        number = _NUMBERS.get(part)
-        if number is not None and tens and 0 < number < 10:
-            out[-1] = str(tens + number)
-        else:
-            out.append(part if number is None else str(number))
-        tens = number if number is not None and number >= 20 else 0
-    return out
-
-
-def _roman(part: str) -> int:
-    values = [_LETTERS[letter] for letter in part]
-    return sum(-v if v < after else v for v, after in zip(values, [*values[1:], 0], strict=True))
 
 
 def scalars(value: Any) -> Iterator[str | int | float]:
@@ -105,9 +78,14 @@ def _spellings(value: str | int | float) -> Iterable[str]:
         yield repr(float(value))
 
 
-def _parts(text: str) -> list[str]:
-    """Words and numbers of a text, without case, accents and punctuation; "12.0" is 12."""
-    plain = unicodedata.normalize("NFKD", text).casefold()
+def _words(text: str) -> list[tuple[str, bool]]:
+    """Words and numbers of a text without case, accents and punctuation, each with whether it is in capitals; "12.0" is
+    12."""
+    plain = unicodedata.normalize("NFKD", text)
     plain = "".join(c for c in plain if not unicodedata.combining(c))
     plain = re.sub(r"(?<=\d)[.,]0+(?!\d)", "", plain)
-    return re.findall(r"[^\W_]+", plain)
+    return [(part, word.isupper()) for word in _WORD.findall(plain) for part in _WORD.findall(word.casefold())]
+
+
+def _parts(text: str) -> list[str]:
+    return [word for word, _ in _words(text)]
