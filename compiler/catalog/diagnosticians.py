@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal, Self
 
 from rlspec.compiler.catalog.base import Secret, Struct, Unit
-from rlspec.compiler.catalog.stages import Optimised, Schedule, Stage, Stop, Warmup, Work
+from rlspec.compiler.catalog.stages import Optimised, Schedule, Stage, Stop, Warmup, Work, reachable
 from rlspec.compiler.records import Field, model_validator
 
 
@@ -76,11 +76,7 @@ class Diagnostician(Optimised):
 
     @model_validator(mode="after")
     def _reachable(self) -> Self:
-        if self.stop.loss > self.refuse_above:
-            raise ValueError(
-                f"stop.loss = {self.stop.loss} is above refuse_above = {self.refuse_above}: "
-                "what meets the criterion would be refused"
-            )
+        reachable(self.stop, self.refuse_above)
         return self
 
     def work(self, inside: Stage | None = None) -> Work:

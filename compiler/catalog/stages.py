@@ -96,6 +96,14 @@ class Stop(Struct):
     patience: Annotated[int, Field(ge=1, description="measurements without a new best that end an attempt")] = 12
 
 
+def reachable(stop: Stop, refuse_above: float) -> None:
+    """Raise ValueError where what meets the criterion to stop would be refused."""
+    if stop.loss > refuse_above:
+        raise ValueError(
+            f"stop.loss = {stop.loss} is above refuse_above = {refuse_above}: what meets the criterion would be refused"
+        )
+
+
 class Sft(Optimised):
     """Supervised cold start on demonstrations; the loss is the mean over the agent's tokens alone."""
 
@@ -120,12 +128,8 @@ class Sft(Optimised):
     attempts: Annotated[int, Field(ge=1, description="starts from other random weights before giving up")] = 3
 
     @model_validator(mode="after")
-    def _reachable(self) -> Self:
-        if self.stop.loss > self.refuse_above:
-            raise ValueError(
-                f"stop.loss = {self.stop.loss} is above refuse_above = {self.refuse_above}: "
-                "what meets the criterion would be refused"
-            )
+    def _fits(self) -> Self:
+        reachable(self.stop, self.refuse_above)
         if self.batch > self.demonstrations:
             raise ValueError(f"batch = {self.batch} is more than demonstrations = {self.demonstrations}")
         return self
