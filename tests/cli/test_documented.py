@@ -19,7 +19,7 @@ from rlspec.cli.main import COMMANDS
 
 ROOT = Path(__file__).parents[2]
 RUN = [ROOT / "README.md", *(ROOT / "docs" / f"{n}.md" for n in ("language", "composition", "diff", "plan", "pages"))]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PLACEHOLDER = re.compile(r"^[A-Z][A-Z0-9|]*(…|\.\.\.)?$|…|\[|\|")
 # Too dear here, or in need of a run that was trained; `rlc run` has tests of its own.
 LEFT_OUT = ("run", "freeze", "git", "lsp", "rescore")
