@@ -181,6 +181,14 @@ class Patcher:
         if not self._of(kind, component) and (kind, component) not in self.removed:
             self._add(plain)
 
+    def _where_declared(self, item: tree.Item) -> None:
+        """`given.stage.codegym { ... }`: what a layer holds, where there is a declaration of that component."""
+        names = item.head.path[1:]
+        if len(names) != 2 or names[0].value not in catalog() or item.head.labels or item.body is None:
+            raise self.fail("RLC0207", "write `given.stage.codegym { ... }`", item.head.span)
+        if self._of(names[0].value, self._component_of(*names)):
+            self.applied(item)
+
     def _component_of(self, kind: tree.Name, node: tree.Expression) -> str:
         """The name of a component of that kind; RLC0111 where there is none."""
         name = node.value if isinstance(node, tree.Name) else ""
@@ -204,10 +212,12 @@ class Patcher:
             self._note(item)
         elif kind == "add":
             self._add_missing(item)
+        elif kind == "given":
+            self._where_declared(item)
         elif kind in catalog() or kind in FORMULAS or kind in ("param", "mix"):
             self._add(item)  # a label that is taken is reported when it is resolved
         else:
-            known = ["patch", "add", "remove", "note", "param", "mix", *catalog(), *FORMULAS]
+            known = ["patch", "add", "given", "remove", "note", "param", "mix", *catalog(), *FORMULAS]
             near = near_name(kind, known)
             hint = (
                 f"did you mean `{near}`?" if near else "it holds `patch.path`, `remove = [path]`, `note`, declarations"

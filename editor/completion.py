@@ -35,6 +35,7 @@ OPTIONS = {
 PATCHING = {
     "patch": "`patch.kind.label.field = value`: another value, or another formula",
     "add": "`add.stage label : component { }`: unless there is one of that component",
+    "given": "`given.stage.component { patches }`: where there is one of that component",
     "remove": "`remove = [kind.label]`: without these",
     "note": "a remark",
 }

@@ -97,9 +97,22 @@ def test_add_leaves_what_is_there(tmp_path: Path) -> None:
     assert [s.label for s in there.plan.stages] == ["cold", "exam", "train", "again"]
 
 
+def test_what_is_given_is_done_only_where_there_is_such_a_declaration(tmp_path: Path) -> None:
+    inside = "patch.each.stage.grpo.steps = 3steps  add.stage last : evaluate { }  add.stage cold : sft { }"
+    there = overlaid(tmp_path, f"given.stage.grpo {{ given.env.shop {{ {inside} }} }}")
+    assert [s.fields["steps"] for s in there.plan.stages if s.name == "grpo"] == [3, 3]
+    assert "cold" in {s.label for s in there.plan.stages}
+    missing = overlaid(tmp_path, f"given.stage.codegym {{ {inside} }}")
+    assert missing.plan.digest == overlaid(tmp_path, 'note = "nothing"').plan.digest
+
+
 @pytest.mark.parametrize(
     ("patch", "code"),
     [
+        ("given.stage.codegim { }", "RLC0111"),
+        ("given.stage = 3", "RLC0207"),
+        ("given.stage { }", "RLC0207"),
+        ("given.stage.grpo { patch.each.stage.grpo.stepz = 3 }", "RLC0111"),
         ("patch.each.env = 3", "RLC0111"),
         ("patch.each.env.tau_bunch : shop { }", "RLC0111"),
         ("patch.each.thing.shop { }", "RLC0111"),

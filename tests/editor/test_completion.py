@@ -53,7 +53,7 @@ CASES = [
     ("  credit = |", ["agent_tokens"]),
     ("  advantage A : real@traj = outcome\n  credit = agent_tokens(|", ["A"]),
     ("  variant v { patch.env.|", ["desk"]),
-    ("  variant v { |", ["add", "note", "patch", "remove"]),
+    ("  variant v { |", ["add", "given", "note", "patch", "remove"]),
     ('  test "t" { |', ["expect", "given"]),
     ("  variant v { remove = [judge|", ["judge.turns"]),
     ('  title = "a |', []),
