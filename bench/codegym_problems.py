@@ -1,5 +1,5 @@
 """Writes the shipped coding problems: python bench/codegym_problems.py > specs/codegym/problems.jsonl
-The same problems with short inputs: python bench/codegym_problems.py short > bench/papers/codegym_short.jsonl
+The same problems with short inputs: python bench/codegym_problems.py short > specs/codegym/short.jsonl
 
 Eleven families over one box of small functions. A family is a way to steer (fold, count, keep a stack, walk, transfer,
 sort ...); its problems differ in the functions that they steer with. The last three families are meant to be held out:

@@ -29,7 +29,7 @@ import click
 @click.option("--sandbox", type=click.Choice(["seccomp", "none"]), default="seccomp", show_default=True)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def synth(problems: str, out: Path, long_cot: bool, show_inputs: bool, valid_tests: int, **options: Any) -> None:
-    """Make environments of PROBLEMS, a JSONL file of coding problems ("shipped": those of this package)."""
+    """Make environments of PROBLEMS, a JSONL file of coding problems ("shipped", "short": those of this package)."""
     from rlspec.compiler.catalog.codegym import Synthesis
     from rlspec.compiler.fields import ValidationError
     from rlspec.runtime.refusal import Refusal

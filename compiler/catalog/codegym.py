@@ -67,7 +67,11 @@ class Synthesis(Stage):
     NAME: ClassVar[str] = "codegym"
 
     problems: Annotated[
-        str, Field(min_length=1, description='JSONL file of problems, or "shipped" for those of this package')
+        str,
+        Field(
+            min_length=1,
+            description='JSONL file of problems; or, of this package, "shipped", or "short": those with short inputs',
+        ),
     ] = "shipped"
     author: Annotated[
         Literal["deterministic", "llm"],

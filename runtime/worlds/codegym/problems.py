@@ -17,8 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rlspec.runtime.refusal import Refusal
 
-SHIPPED = "shipped"
-"""The name, instead of a path, of the problems that come with this package."""
+SHIPPED, SHORT = "shipped", "short"
+FILES = {SHIPPED: "problems.jsonl", SHORT: "short.jsonl"}
+"""Names, instead of a path, of problems that come with this package: `short` are those of its families whose inputs may
+be two or three numbers, with such inputs."""
 
 
 class _Record(BaseModel):
@@ -62,13 +64,13 @@ class Problem(_Record):
 
 
 def text_of_problems(where: str) -> str:
-    """The JSONL text of a file, or of the shipped problems.
+    """The JSONL text of a file, or of problems that are shipped.
 
     Raises:
         Refusal: RLC0701, there is no such file.
     """
-    if where == SHIPPED:
-        return (files("rlspec.specs") / "codegym" / "problems.jsonl").read_text(encoding="utf-8")
+    if where in FILES:
+        return (files("rlspec.specs") / "codegym" / FILES[where]).read_text(encoding="utf-8")
     try:
         return Path(where).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[4]
 
 
 @pytest.mark.parametrize(
-    ("words", "file"), [([], "specs/codegym/problems.jsonl"), (["short"], "bench/papers/codegym_short.jsonl")]
+    ("words", "file"), [([], "specs/codegym/problems.jsonl"), (["short"], "specs/codegym/short.jsonl")]
 )
 def test_the_file_is_fresh(words: list[str], file: str) -> None:
     command = [sys.executable, str(ROOT / "bench" / "codegym_problems.py"), *words]
