@@ -3,7 +3,7 @@ reports."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from rlspec.compiler.pools import NEUTRAL
 from rlspec.compiler.program import Program, Step
@@ -68,49 +68,57 @@ def _text(steps: tuple[Step, ...], at: int, names: dict[int, str]) -> tuple[str,
             return text, ATOM if value >= 0 else 7
         case "input":
             return attrs["name"], ATOM
-        case "index" | "num":
-            return f"{step.op}({attrs['axis']})", ATOM
-        case "reduce":
-            where = f" where {plain[1]}" if len(plain) > 1 else ""
-            empty = attrs.get("empty") or 0.0
-            if empty != NEUTRAL.get(attrs["fn"], 0.0) and attrs.get("empty") is not None:
-                where += f", empty = {number(float(empty))}"
-            return f"{attrs['fn']}({plain[0]} over {_axes(attrs['axes'])}{where})", ATOM
         case "normalise":
-            return f"{attrs['fn']}({plain[0]} over {_axes(attrs['axes'])}{_rules(step)})", ATOM
-        case "scan":
-            return f"{attrs['fn']}({plain[0]} over {attrs['axis']}, discount = {plain[1]})", ATOM
-        case "gae":
-            named = f"value = {plain[1]}, gamma = {plain[2]}, lambda = {plain[3]}"
-            return f"gae({plain[0]} over {attrs['axis']}, {named})", ATOM
-        case "top":
-            return f"top({plain[0]} over {_axes(attrs['axes'])}, share = {number(float(attrs['share']))})", ATOM
-        case "lookup":
-            return f"{attrs['table']}[{plain[0]}]", ATOM
-        case "anneal":
-            shape = "" if attrs["shape"] == "linear" else f", shape = {attrs['shape']}"
-            when = "" if plain[0] == "step" else f" at {plain[0]}"
-            return f"anneal({plain[1]}, {plain[2]}, over = {number(float(attrs['over']))}steps{shape}){when}", ATOM
+            return f"{attrs['fn']}({plain[0]} over {axes_text(attrs['axes'])}{_rules(step)})", ATOM
         case "neg":
             return f"-{_bound(args[0], 7)}", 7
         case "not":
             return f"not {_bound(args[0], 3)}", 3
         case "select":
-            return f"({plain[1]} if {plain[0]} else {plain[2]})", ATOM
+            return f"(if {plain[0]} then {plain[1]} else {plain[2]})", ATOM
         case op if op in INFIX:
             strength, sign = INFIX[op]
             left, right = (strength + 1, strength) if op == "pow" else (strength, strength + 1)
             return f"{_bound(args[0], left)} {sign} {_bound(args[1], right)}", strength
         case op:
-            return f"{op.removesuffix('2')}({', '.join(plain)})", ATOM
+            return call_text(op, attrs, plain), ATOM
+
+
+def call_text(op: str, attrs: Mapping, plain: Sequence[str]) -> str:
+    """A step that is written as a call or as a place in a table, of the texts of its arguments."""
+    match op:
+        case "index" | "num":
+            return f"{op}({attrs['axis']})"
+        case "reduce":
+            where = f" where {plain[1]}" if len(plain) > 1 else ""
+            empty = attrs.get("empty")
+            if empty is not None and float(empty) != NEUTRAL.get(attrs["fn"], 0.0):
+                where += f", empty = {number(float(empty))}"
+            return f"{attrs['fn']}({plain[0]} over {axes_text(attrs['axes'])}{where})"
+        case "scan":
+            return f"{attrs['fn']}({plain[0]} over {attrs['axis']}, discount = {plain[1]})"
+        case "gae":
+            named = f"value = {plain[1]}, gamma = {plain[2]}, lambda = {plain[3]}"
+            return f"gae({plain[0]} over {attrs['axis']}, {named})"
+        case "top":
+            return f"top({plain[0]} over {axes_text(attrs['axes'])}, share = {number(float(attrs['share']))})"
+        case "lookup":
+            return f"{attrs['table']}[{plain[0]}]"
+        case "anneal":
+            shape = "" if attrs["shape"] == "linear" else f", shape = {attrs['shape']}"
+            when = "" if plain[0] in ("step", "stage.step") else f" at {plain[0]}"
+            return f"anneal({plain[1]}, {plain[2]}, over = {number(float(attrs['over']))}steps{shape}){when}"
+        case _:
+            return f"{op.removesuffix('2')}({', '.join(plain)})"
+
+
+def axes_text(axes: Sequence[str]) -> str:
+    """One axis, or several in brackets."""
+    return axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
 
 
 def _bound(arg: tuple[str, int], strength: int) -> str:
     return arg[0] if arg[1] >= strength else f"({arg[0]})"
-
-
-def _axes(axes: list[str]) -> str:
-    return axes[0] if len(axes) == 1 else f"({', '.join(axes)})"
 
 
 def _rules(step: Step) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from rlspec.compiler.formula import axes_text, call_text
 from rlspec.compiler.normal import ONE, Node, table_of, terms_of
-from rlspec.compiler.pools import NEUTRAL
 
 LONGEST = 600  # characters of one part; what shares its parts can be exponentially longer when it is written out
 
@@ -104,10 +104,6 @@ def _print(whole: Node, memo: dict[str, tuple[str, int]]) -> tuple[str, int]:
             return f"by({plain[0]}, {', '.join(rows)})", _ATOM
         case "select":
             return f"(if {plain[0]} then {plain[1]} else {plain[2]})", _ATOM
-        case "index" | "num":
-            return f"{whole.op}({attrs['axis']})", _ATOM
-        case "reduce":
-            return _reduce(attrs, plain), _ATOM
         case "normalise":
             rules = {k: v for k, v in attrs.items() if k not in ("fn", "axes", "align", "missing")}
             if attrs["fn"] != "zscore":
@@ -116,24 +112,12 @@ def _print(whole: Node, memo: dict[str, tuple[str, int]]) -> tuple[str, int]:
             said = [f"{k} = {v}" for k, v in rules.items() if k not in _USUAL or v != _USUAL[k]]
             aligned = [f"align {attrs['align']}"] if attrs.get("align") else []
             said = ([f"missing = {attrs['missing']}"] if aligned else []) + said
-            over = " ".join([f"over {_axes(attrs['axes'])}", *aligned])
+            over = " ".join([f"over {axes_text(attrs['axes'])}", *aligned])
             return f"{attrs['fn']}({', '.join([f'{plain[0]} {over}', *said])})", _ATOM
-        case "scan":
-            return f"{attrs['fn']}({plain[0]} over {attrs['axis']}, discount = {plain[1]})", _ATOM
-        case "gae":
-            named = f"value = {plain[1]}, gamma = {plain[2]}, lambda = {plain[3]}"
-            return f"gae({plain[0]} over {attrs['axis']}, {named})", _ATOM
-        case "top":
-            return f"top({plain[0]} over {_axes(attrs['axes'])}, share = {attrs['share']:g})", _ATOM
-        case "lookup":
-            return f"{attrs['table']}[{plain[0]}]", _ATOM
-        case "anneal":
-            shape = "" if attrs["shape"] == "linear" else f", shape = {attrs['shape']}"
-            return f"anneal({plain[1]}, {plain[2]}, over = {attrs['over']:g}steps{shape})", _ATOM
         case op if op in _INFIX:
             return _infix(whole, memo)
         case op:
-            return f"{op.removesuffix('2')}({', '.join(plain)})", _ATOM
+            return call_text(op, attrs, plain), _ATOM
 
 
 def _sum(whole: Node, memo: dict[str, tuple[str, int]]) -> str:
@@ -175,16 +159,3 @@ def _membership(whole: Node, memo: dict[str, tuple[str, int]]) -> str | None:
         else:
             return None
     return f"{subjects.pop()} in {{{', '.join(v for _, v in sorted(values))}}}" if len(subjects) == 1 else None
-
-
-def _reduce(attrs: dict[str, object], plain: list[str]) -> str:
-    where = f" where {plain[1]}" if len(plain) > 1 else ""
-    empty = attrs.get("empty")
-    if isinstance(empty, int | float) and float(empty) != NEUTRAL.get(str(attrs["fn"]), 0.0):
-        where += f", empty = {empty:g}"
-    return f"{attrs['fn']}({plain[0]} over {_axes(attrs['axes'])}{where})"
-
-
-def _axes(axes: object) -> str:
-    names = [str(a) for a in axes] if isinstance(axes, list) else [str(axes)]
-    return names[0] if len(names) == 1 else f"({', '.join(names)})"
