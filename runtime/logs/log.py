@@ -14,7 +14,6 @@ What `rlc import` writes:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from rlspec.compiler.plan import Plan
 from rlspec.compiler.stored import read_plan
 from rlspec.runtime.record import durable, store
 from rlspec.runtime.record.directory import PLAN, VERSIONS, RunDirectory
+from rlspec.runtime.record.objects import object_bytes, read_object
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.worlds.protocol import Call, Task
@@ -133,8 +133,8 @@ def write(path: Path, about: Mapping[str, Any], tasks: Sequence[Task], trajector
     with durable.writing(path / LOG):
         (path / LOG).unlink(missing_ok=True)
     store.write(path / "trajectories" / store.file_name(STAGE, 0), trajectories)
-    durable.write_file(path / TASKS, _json({task.id: _said(task) for task in tasks}))
-    durable.write_file(path / LOG, _json({"format": FORMAT, **about}))
+    durable.write_file(path / TASKS, object_bytes({task.id: _said(task) for task in tasks}))
+    durable.write_file(path / LOG, object_bytes({"format": FORMAT, **about}))
 
 
 def _said(task: Task) -> dict[str, Any]:
@@ -152,19 +152,7 @@ def _task(name: str, body: Mapping[str, Any]) -> Task:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except FileNotFoundError as error:
+    if not path.exists():
         cure = "give a run directory, or one that `rlc import` wrote"
-        raise Refusal("RLC0705", f"there is no log at {path.parent}", cure) from error
-    except OSError as error:
-        raise Refusal("RLC0701", f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise Refusal("RLC0706", f"{path} is damaged: {error}", "import the log again") from error
-    if not isinstance(value, dict):
-        raise Refusal("RLC0706", f"{path} is damaged: it holds no object", "import the log again")
-    return value
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=1).encode() + b"\n"
+        raise Refusal("RLC0705", f"there is no log at {path.parent}", cure)
+    return read_object(path, "import the log again")

@@ -27,7 +27,6 @@ One process at a time: a lock is held until the process ends, however it ends (`
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +39,7 @@ from rlspec.runtime.record import checkpoint, durable, store, versions
 from rlspec.runtime.record.events import Events
 from rlspec.runtime.record.lines import Lines, finite, plain
 from rlspec.runtime.record.lock import LOCK, Lock
+from rlspec.runtime.record.objects import object_bytes, read_object
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.refusal import Refusal
 
@@ -113,7 +113,7 @@ class RunDirectory:
                 "resumed": [],
             }
             # Last: a directory is a run's from here on.
-            durable.write_file(path / VERSIONS, _json(record))
+            durable.write_file(path / VERSIONS, object_bytes(record))
         except BaseException:
             with suppress(OSError, Refusal):  # the first error is the one to tell
                 if begun:
@@ -152,7 +152,7 @@ class RunDirectory:
             record = run.versions()
             now = versions.collect()
             record["resumed"].append({"differences": versions.differences(record["created"], now), "versions": now})
-            durable.write_file(path / VERSIONS, _json(record))
+            durable.write_file(path / VERSIONS, object_bytes(record))
         except BaseException:
             lock.release()
             raise
@@ -216,12 +216,14 @@ class RunDirectory:
         them. Raises Refusal RLC0702."""
         durable.make_directory(self.path / "results")
         path = self.path / "results" / f"{stage}.json"
-        durable.write_file(path, _json({"format": "rlspec.results/1", "stage": stage, **finite(plain(dict(result)))}))
+        durable.write_file(
+            path, object_bytes({"format": "rlspec.results/1", "stage": stage, **finite(plain(dict(result)))})
+        )
         return path
 
     def results(self) -> dict[str, dict[str, Any]]:
         """What stages found, by stage. Raises Refusal RLC0706 when a file is damaged."""
-        return {path.stem: _read_json(path) for path in sorted((self.path / "results").glob("*.json"))}
+        return {path.stem: read_object(path) for path in sorted((self.path / "results").glob("*.json"))}
 
     def steps(self) -> list[tuple[str, int]]:
         """(stage, step) of every file of trajectories: stages in the order in which the metrics name them,
@@ -315,15 +317,15 @@ class RunDirectory:
     def finish(self, report: Mapping[str, Any]) -> None:
         """Write `report.json`: the run is finished. Raises Refusal RLC0702."""
         self.events.flush()
-        durable.write_file(self.path / REPORT, _json(finite(plain(dict(report)))))
+        durable.write_file(self.path / REPORT, object_bytes(finite(plain(dict(report)))))
 
     def report(self) -> dict[str, Any] | None:
         """The report of a finished run; None while it is not. Raises Refusal RLC0706 when damaged."""
-        return _read_json(self.path / REPORT) if (self.path / REPORT).exists() else None
+        return read_object(self.path / REPORT) if (self.path / REPORT).exists() else None
 
     def versions(self) -> dict[str, Any]:
         """What the run was made, and gone on, with. Raises Refusal RLC0706 when damaged."""
-        return _read_json(self.path / VERSIONS)
+        return read_object(self.path / VERSIONS)
 
     def differences(self) -> list[str]:
         """What changed between the first start and the last resume; empty: the numbers agree to the last
@@ -336,7 +338,7 @@ def _same_plan(path: Path, plan_digest: str | None) -> str:
     """The digest of the run at `path`, which must be `plan_digest` if that is given; its plan is verified."""
     if not (path / VERSIONS).is_file():
         raise Refusal("RLC0705", f"there is no run at {path}", "look for its directory under runs/")
-    record = _read_json(path / VERSIONS)
+    record = read_object(path / VERSIONS)
     digest = str(record.get("plan_digest"))
     if plan_digest is not None and digest != plan_digest:
         reason = f"{path} belongs to plan {digest}, not to {plan_digest}"
@@ -376,22 +378,6 @@ def _unmake(made: list[Path]) -> None:
     for folder in made:
         with suppress(OSError):
             folder.rmdir()
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_bytes())
-    except OSError as error:
-        raise Refusal("RLC0701", f"{path} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise Refusal("RLC0706", f"{path} is damaged: {error}", "restore it from a copy") from error
-    if not isinstance(value, dict):
-        raise Refusal("RLC0706", f"{path} is damaged: it holds no object", "restore it from a copy")
-    return value
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, indent=1).encode() + b"\n"
 
 
 def _sha256(data: bytes) -> str:
