@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command import HEAVY, loaded_by, rlc
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests" / "sample.rlspec"
-HEAVY = ("torch", "ray", "numba", "transformers", "vllm", "numpy")
-
-
-def rlc(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rlspec.cli.main", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, env=os.environ.copy())
 
 
 @pytest.mark.parametrize(
     "words", [["--help"], ["check", str(SAMPLE)], ["compile", str(SAMPLE)], ["explain", "RLC0301"]]
 )
 def test_light_commands_import_nothing_heavy(words: list[str]) -> None:
-    code = (
-        "import sys\nfrom rlspec.cli import main\n"
-        f"sys.argv = ['rlc', *{words!r}]\n"
-        "try:\n    main.main()\nexcept SystemExit as leave:\n    assert not leave.code, leave.code\n"
-        f"print('HEAVY', sorted(set({HEAVY!r}) & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "HEAVY []" in done.stdout
+    assert not HEAVY & loaded_by(*words)
 
 
 def test_help_lists_every_command() -> None:

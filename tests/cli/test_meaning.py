@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from command import HEAVY, loaded_by, rlc
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "tests" / "sample.rlspec"
-HEAVY = ("torch", "ray", "numba", "transformers", "vllm", "numpy")
-
-
-def rlc(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rlspec.cli.main", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, env=os.environ.copy())
 
 
 @pytest.fixture
@@ -43,16 +36,7 @@ def spec(tmp_path: Path) -> Path:
     ],
 )
 def test_the_commands_import_nothing_heavy(words: list[str], spec: Path) -> None:
-    argv = ["rlc", words[0], str(spec), *words[1:]]
-    code = (
-        "import sys\nfrom rlspec.cli import main\n"
-        f"sys.argv = {argv!r}\n"
-        "try:\n    main.main()\nexcept SystemExit as leave:\n    assert not leave.code, leave.code\n"
-        f"print('HEAVY', sorted(set({HEAVY!r}) & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "HEAVY []" in done.stdout
+    assert not HEAVY & loaded_by(words[0], spec, *words[1:])
 
 
 def test_tests_that_hold_end_with_0(spec: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("torch", "ray", "numba", "transformers", "vllm", "numpy")
+from command import HEAVY
 
 
 def loaded(module: str) -> set[str]:
@@ -21,7 +21,7 @@ def test_the_server_imports_no_compiler_before_its_greeting() -> None:
 
 
 def test_the_answers_import_nothing_of_a_run() -> None:
-    assert not set(HEAVY) & loaded("rlspec.editor.answers")
+    assert not HEAVY & loaded("rlspec.editor.answers")
 
 
 def test_the_analysis_needs_no_pygls() -> None:
