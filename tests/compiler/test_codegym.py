@@ -39,6 +39,18 @@ def test_the_laptop_s_budgets_fit_it() -> None:
     assert (made.fields["author"], made.fields["admit"]["policy"]) == ("deterministic", "random")
 
 
+@pytest.mark.parametrize(("variant", "guesses"), [(None, 0.5), ("sft_oracle", 0.0), ("sft_distilled", 0.0)])
+def test_on_a_laptop_only_what_comes_before_reinforcement_has_bad_habits(variant: str | None, guesses: float) -> None:
+    plan = check(source(PAPER), variant=variant, overlays=[source(SPECS / "scale" / "laptop.rlspec")]).plan
+    assert plan is not None
+    cold = next(s for s in plan.stages if s.name == "sft")
+    assert (cold.fields["mixture"]["guesses"], cold.fields["refuse_above"]) == (guesses, 0.4)
+    assert plan.labelled("gym").fields["tool_names"] == "drawn"
+    other = check(source(SPECS / "papers" / "tarl.rlspec"), overlays=[source(SPECS / "scale" / "laptop.rlspec")]).plan
+    assert other is not None
+    assert next(s for s in other.stages if s.name == "sft").fields["refuse_above"] == 0.085
+
+
 def test_environments_flow_from_the_stage_to_the_envs() -> None:
     plan = check(source(PAPER)).plan
     assert plan is not None
