@@ -121,12 +121,12 @@ def each_demonstration(
         if mixture.at_once and rng.random() < mixture.at_once:
             users, style, changes = StaticUsers(whole_request), "hasty", False  # nobody would answer a question
         slips, resigns = draw_slip < mixture.repair, draw_slip < mixture.repair * mixture.resigns
-        doubts, asks, told = _habits(shop, mixture, rng)
+        doubts, asks, told = habits(shop, mixture, rng)
         talk = demonstrate(world, users, task, style, rng, phrasing, slips, resigns, doubts, asks, told)
         yield Demonstration(task, style, *talk, changes)
 
 
-def _habits(
+def habits(
     shop: Shop, mixture: Demonstrators, rng: np.random.Generator
 ) -> tuple[Slot | Literal[""], Slot | Literal[""], bool]:
     """What a demonstrator asks again before it writes, what it does when its write is not approved, and whether it is
