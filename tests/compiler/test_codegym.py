@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rlspec.compiler.check import Checked, check, check_whole, run_tests
+from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
 
 SPECS = Path(__file__).parents[2] / "specs"
@@ -39,16 +40,30 @@ def test_the_laptop_s_budgets_fit_it() -> None:
     assert (made.fields["author"], made.fields["admit"]["policy"]) == ("deterministic", "random")
 
 
-@pytest.mark.parametrize(("variant", "guesses"), [(None, 0.5), ("sft_oracle", 0.0), ("sft_distilled", 0.0)])
-def test_on_a_laptop_only_what_comes_before_reinforcement_has_bad_habits(variant: str | None, guesses: float) -> None:
-    plan = check(source(PAPER), variant=variant, overlays=[source(SPECS / "scale" / "laptop.rlspec")]).plan
-    assert plan is not None
-    cold = next(s for s in plan.stages if s.name == "sft")
-    assert (cold.fields["mixture"]["guesses"], cold.fields["refuse_above"]) == (guesses, 0.4)
-    assert plan.labelled("gym").fields["tool_names"] == "drawn"
+@pytest.fixture(scope="module")
+def on_a_laptop() -> dict[str | None, Plan]:
+    """The paper's plan and those of its ablations, with the laptop's overlay."""
+    overlays = [source(SPECS / "scale" / "laptop.rlspec")]
+    names = [None, *check(source(PAPER)).composition.variants]
+    found = {name: check(source(PAPER), variant=name, overlays=overlays).plan for name in names}
+    assert all(found.values())
+    return {name: plan for name, plan in found.items() if plan is not None}
+
+
+def test_on_a_laptop_only_what_comes_before_reinforcement_has_bad_habits(on_a_laptop: dict[str | None, Plan]) -> None:
+    for name, plan in on_a_laptop.items():
+        cold = next(s for s in plan.stages if s.name == "sft")
+        assert cold.fields["mixture"]["guesses"] == (0.0 if str(name).startswith("sft") else 0.5), name
+        assert plan.labelled("gym").fields["tool_names"] == "drawn"
     other = check(source(SPECS / "papers" / "tarl.rlspec"), overlays=[source(SPECS / "scale" / "laptop.rlspec")]).plan
     assert other is not None
     assert next(s for s in other.stages if s.name == "sft").fields["refuse_above"] == 0.085
+
+
+def test_on_a_laptop_two_ablations_are_like_another_run(on_a_laptop: dict[str | None, Plan]) -> None:
+    digests = {name: plan.digest for name, plan in on_a_laptop.items()}
+    assert (digests["large"], digests["sft_distilled"]) == (digests[None], digests["sft_oracle"])
+    assert len(set(digests.values())) == len(digests) - 2
 
 
 def test_environments_flow_from_the_stage_to_the_envs() -> None:
