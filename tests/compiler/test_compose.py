@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from checking import plan_of
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.check import Checked, check, check_whole, settings_of
 from rlspec.compiler.compose import shifted
@@ -27,11 +28,6 @@ def with_block(block: str) -> str:
 
 def varied(patches: str) -> Checked:
     return check(Source("test.rlspec", with_block(f"variant v {{ {patches} }}")), variant="v")
-
-
-def plan_of(found: Checked) -> Plan:
-    assert found.plan is not None, [render(d, found.source) for d in found.errors]
-    return found.plan
 
 
 def base_plan() -> Plan:

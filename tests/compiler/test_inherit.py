@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from checking import plan_of
 from rlspec.compiler.check import Checked, check, check_whole
 from rlspec.compiler.plan import Plan
 from rlspec.compiler.resolved import resolved_text
@@ -28,11 +29,6 @@ def child(folder: Path, body: str, head: str = 'experiment child extends "base.r
     path = folder / "child.rlspec"
     path.write_text(f"rlspec = 1\n{top}\n{head} {{\n{body}\n}}\n")
     return check(read(path))
-
-
-def plan_of(found: Checked) -> Plan:
-    assert found.plan is not None, [render(d, found.source) for d in found.errors]
-    return found.plan
 
 
 def only(found: Checked) -> Diagnostic:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from checking import replaced
 from rlspec.compiler.check import Checked, check, check_whole
 from rlspec.dsl.diagnostics import Source, render
 
@@ -20,13 +21,6 @@ def checked(text: str) -> Checked:
     found = check(Source("test.rlspec", text))
     assert not found.errors, [render(d, found.source) for d in found.errors]
     return found
-
-
-def replaced(text: str, *edits: tuple[str, str]) -> str:
-    for old, new in edits:
-        assert old in text, f"the spec no longer says {old!r}"
-        text = text.replace(old, new, 1)
-    return text
 
 
 REWARD = SAMPLE[SAMPLE.index("  reward R") : SAMPLE.index("  advantage A")]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from checking import plan_of
 from rlspec.compiler.check import Checked, check, check_whole
 from rlspec.compiler.form import form_of
-from rlspec.compiler.plan import Plan
 from rlspec.compiler.resolved import resolved_text
 from rlspec.dsl.diagnostics import Diagnostic, Source, render
 from rlspec.dsl.parser import read
@@ -30,11 +30,6 @@ def using(folder: Path, formula: str, uses: str = 'use shapes = "shapes.rlspec"'
     reward = f"reward R : real@traj = {formula} - 0.1 * indicator(any(verdict == -1 over turn))\n\n"
     path.write_text((SAMPLE[:at] + "  " + reward + SAMPLE[stop:]).replace("rlspec = 1\n", f"rlspec = 1\n{uses}\n"))
     return check(read(path))
-
-
-def plan_of(found: Checked) -> Plan:
-    assert found.plan is not None, [render(d, found.source) for d in found.errors]
-    return found.plan
 
 
 def codes(found: Checked) -> list[str]:

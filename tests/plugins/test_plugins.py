@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from rlspec.compiler.check import Checked, check
+from checking import plan_of
+from rlspec.compiler.check import check
 from rlspec.compiler.diff import difference
 from rlspec.compiler.digests import Side, graph_digest, side_of
 from rlspec.compiler.form import form_of
-from rlspec.compiler.plan import Plan
 from rlspec.compiler.resolved import resolved_text, schema_file
 from rlspec.compiler.stored import read_plan
-from rlspec.dsl.diagnostics import Source, render
+from rlspec.dsl.diagnostics import Source
 from rlspec.dsl.parser import read
 from rlspec.runtime.launch import launch
 from rlspec.runtime.refusal import Refusal
@@ -37,11 +37,6 @@ def spec(folder: Path, judge: str = JUDGE, use: str = 'use gym = plugin("tiny-gy
     path = folder / "spec.rlspec"
     path.write_text(text.replace("rlspec = 1\n", f"rlspec = 1\n{use}\n", 1))
     return path
-
-
-def plan_of(found: Checked) -> Plan:
-    assert found.plan is not None, [render(d, found.source) for d in found.errors]
-    return found.plan
 
 
 def codes(path: Path) -> list[str]:

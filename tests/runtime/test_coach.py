@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from checking import plan_of
 from rlspec.compiler.check import check
 from rlspec.compiler.costs.estimate import estimate
 from rlspec.compiler.costs.workload import loads
-from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.refusal import Refusal
@@ -88,12 +88,6 @@ def test_tasks_are_held_out_whole_whatever_the_order_of_the_file() -> None:
     assert {t.task for t in learned}.isdisjoint(t.task for t in held)
     assert (len(held), len(learned)) == (8, 40)
     assert {t.key for t in parted(TRIPLES[::-1], 8, 3)[1]} == {t.key for t in held}
-
-
-def plan_of(text: str) -> Plan:
-    found = check(Source("coached.rlspec", text))
-    assert found.plan is not None, found.errors
-    return found.plan
 
 
 @pytest.fixture(scope="module")

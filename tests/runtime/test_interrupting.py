@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from checking import plan_of
 from rlspec.compiler.check import check
-from rlspec.compiler.plan import Plan
 from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.record.store import read
@@ -30,12 +30,6 @@ SPEC = (
              "real@turn = zscore(R over (traj, turn))")
     + "  stage train : grpo { tasks_per_step = 3tasks  group = 3trajs  steps = 1steps  max_new_tokens = 10tokens }\n}\n"
 )  # fmt: skip
-
-
-def plan_of(text: str) -> Plan:
-    found = check(Source("live.rlspec", text))
-    assert found.plan is not None, found.errors
-    return found.plan
 
 
 def test_objections_are_told_after_each_bad_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,10 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from checking import checked, plan_of
 from rlspec.compiler.catalog.critic import Critic, Ppo
-from rlspec.compiler.check import Checked, check
-from rlspec.compiler.plan import Plan
-from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.launch import launch
 from rlspec.runtime.learning.critic import CriticLearner, SquaredError, explained_variance, optimisation_of
 from rlspec.runtime.learning.rows import Row, collate
@@ -90,16 +88,6 @@ def test_a_clipped_value_gains_nothing_beyond_the_clip(make_model: Any, make_row
     assert values_L.grad is not None
     assert values_L.grad.tolist() == pytest.approx([0.0, -2.9])
     assert loss.item() == pytest.approx((2.8**2 + 2.9**2) / 2)
-
-
-def checked(text: str) -> Checked:
-    return check(Source("ppo.rlspec", text))
-
-
-def plan_of(text: str) -> Plan:
-    found = checked(text)
-    assert found.plan is not None, [d.message for d in found.errors]
-    return found.plan
 
 
 def test_what_it_learns_is_the_unwhitened_advantage_plus_the_value() -> None:

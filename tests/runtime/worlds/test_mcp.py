@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
+from checking import plan_of
 from rlspec.compiler.catalog.shop import Shop
 from rlspec.compiler.catalog.tool_sides import Mcp
-from rlspec.compiler.check import check
 from rlspec.compiler.plan import Plan
-from rlspec.dsl.diagnostics import Source
 from rlspec.runtime.policies.chat import Renderer
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.rollouts.job import Job
@@ -43,12 +42,6 @@ experiment served {
 """
 WORLD = ShopWorld(Shop(difficulty=1, max_turns=14))
 SERVE = [sys.executable, "-m", "rlspec.cli.main", "serve"]
-
-
-def plan_of(text: str) -> Plan:
-    found = check(Source("served.rlspec", text))
-    assert found.plan is not None, found.errors
-    return found.plan
 
 
 @pytest.fixture(scope="module")
