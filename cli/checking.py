@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rlspec.dsl.annotations import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,8 +18,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.sha import sha256
 
 FORMAT = b"rlspec answer 1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rlspec.compiler.arguments import AXES, axes_of, contiguous, options_of, subject_of
 from rlspec.compiler.builder import Value
@@ -13,6 +12,7 @@ from rlspec.compiler.ranges import INF, Range, number_text
 from rlspec.compiler.schedules import schedule
 from rlspec.compiler.scope import Scope
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlspec.compiler.elaborate import Elaborator

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from rlspec.compiler.builder import Value
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.scope import Scope
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 from rlspec.dsl.diagnostics import near_name
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ search are bound one after the other from the same one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rlspec.compiler.formula import step_text
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.program import Program, Step
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from rlspec.compiler.levels import Level, finest
 from rlspec.compiler.program import Input, Program, Step
 from rlspec.compiler.ranges import Range
 from rlspec.compiler.schedules import Timed
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
 

@@ -10,7 +10,6 @@ checked.plan             # None when there is an error
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rlspec.compiler.compose import Composition, compose
 from rlspec.compiler.experiment import Experiment, resolve
@@ -19,6 +18,7 @@ from rlspec.compiler.levels import Level
 from rlspec.compiler.lints import lint
 from rlspec.compiler.order import in_time, suited
 from rlspec.dsl import parser, tree
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 from rlspec.dsl.fixes import offered

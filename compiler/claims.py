@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from rlspec.compiler.elaborate import Failed, dotted
 from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.static import Origin
 from rlspec.dsl import compiled, tree
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 from rlspec.dsl.printer import text_of

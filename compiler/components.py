@@ -6,9 +6,7 @@ Every leaf remembers its origin, and everything wrong in a block is reported at 
 from __future__ import annotations
 
 import types
-import typing
 from collections.abc import Mapping
-from typing import Any, Literal, get_args, get_origin
 
 from rlspec.compiler import static
 from rlspec.compiler.catalog.base import Component, Ref, Secret, Struct, Unit
@@ -17,6 +15,7 @@ from rlspec.compiler.records import FieldInfo, ValidationError
 from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Static, Symbol
 from rlspec.compiler.units import scale_between
 from rlspec.dsl import compiled, tree
+from rlspec.dsl.annotations import Annotated, Any, Literal, get_args, get_origin
 from rlspec.dsl.codes import CODES
 from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, near_name
@@ -162,10 +161,10 @@ class Reader:
     def _convert(self, value: Static, wanted: Any, metadata: list[Any], span: tree.Span, name: str) -> Any:
         """A static value as the Python value of an annotation."""
         origin = get_origin(wanted)
-        if origin is typing.Annotated:
+        if origin is Annotated:
             inner, *more = get_args(wanted)
             return self._convert(value, inner, [*metadata, *more], span, name)
-        if origin in (types.UnionType, typing.Union):
+        if origin is types.UnionType:
             return self._one_of(value, [a for a in get_args(wanted) if a is not type(None)], metadata, span, name)
         if origin is Literal:
             return self._choice(value, get_args(wanted), span, name)

@@ -21,11 +21,11 @@ text, so that one number tells both the file and the place; `Composition.placed`
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rlspec.compiler.inherit import Ancestor, lineage, with_inherited
 from rlspec.compiler.uses import Uses, named, shifted, uses_of
 from rlspec.dsl import parser, tree
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 

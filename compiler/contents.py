@@ -7,10 +7,10 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from rlspec.compiler.catalog.base import Ref, Struct
 from rlspec.compiler.components import struct_of
+from rlspec.dsl.annotations import Any
 
 
 def named_files(owner: type[Struct], fields: Mapping[str, Any], *folders: Path) -> Iterator[tuple[str, Path]]:

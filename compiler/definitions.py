@@ -6,7 +6,6 @@ A definition sees its parameters, the standard library, and what its own file de
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rlspec.compiler import functions
 from rlspec.compiler.builder import Value
@@ -14,6 +13,7 @@ from rlspec.compiler.library import Definitions, renamed
 from rlspec.compiler.scope import Failed, Scope
 from rlspec.compiler.types import read_type
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ found.verified    # the edits, applied to the first, give the second's value dig
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 from rlspec.compiler.align import align
 from rlspec.compiler.digests import Digests, Side
 from rlspec.compiler.edits import Edit, apply, edits_between
 from rlspec.compiler.form import PER_ENV, Form, Path
 from rlspec.compiler.sourcing import Sourcing, sources_of, statements
+from rlspec.dsl.annotations import Any, Literal
 from rlspec.dsl.dataclass import dataclass, field
 
 Level = Literal["identical", "same meaning", "formatting only", "refactoring only", "same graph, other values",

@@ -12,13 +12,13 @@ A stored plan has no text and no syntax.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
 
 from rlspec.compiler.check import check
 from rlspec.compiler.experiment import Experiment
 from rlspec.compiler.form import Form, form_of
 from rlspec.compiler.plan import ESTIMATES, Plan, canonical, drop_unused
 from rlspec.dsl import parser, tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass, field, replace
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.dsl.printer import text_of

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import Any, Literal
 
 from rlspec.compiler.form import ORDER, PER_ENV, Form, Names, Path
 from rlspec.compiler.normal import SYMMETRIC, Node, sum_of, terms_of
 from rlspec.compiler.notation import formula_text, number_text, part_text, term_text
+from rlspec.dsl.annotations import Any, Literal
 from rlspec.dsl.dataclass import dataclass, field
 
 Op = Literal["set", "add", "remove", "rename", "formula"]

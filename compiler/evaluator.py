@@ -14,11 +14,11 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import Any, Protocol
 
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.pools import NEUTRAL, Pool, axis_level, check, pool, pool_of
 from rlspec.compiler.program import Program, Step
+from rlspec.dsl.annotations import Any, Protocol
 
 Column = list[float]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler import static
 from rlspec.compiler.catalog import catalog
@@ -21,6 +20,7 @@ from rlspec.compiler.static import Construct, Leaf, Origin, Quantity, Series, Sy
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.compiler.uses import define
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 

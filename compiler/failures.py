@@ -7,12 +7,12 @@ when its reward is below the highest that can be reached.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rlspec.compiler.builder import Value
 from rlspec.compiler.elaborate import Elaborator, Failed
 from rlspec.compiler.experiment import Declared, Experiment, Formula
 from rlspec.compiler.levels import Level
+from rlspec.dsl.annotations import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlspec.compiler.catalog.resampling import Resample

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import types
-import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, get_args, get_origin
+
+from rlspec.dsl import compiled
+from rlspec.dsl.annotations import Annotated, Any, Literal, get_args, get_origin, is_any
 
 Place = tuple[str | int, ...]
 Problem = dict[str, Any]
@@ -81,7 +81,7 @@ class FieldInfo:
         self.description: str | None = None
         self.default_factory: Callable[[], Any] | None = None
         self.default = Undefined
-        if get_origin(annotation) is typing.Annotated:
+        if get_origin(annotation) is Annotated:
             annotation, *said = get_args(annotation)
             for fact in said:
                 self._take(fact)
@@ -123,7 +123,7 @@ def check_of(annotation: Any, metadata: list[Any]) -> Check:
 
 
 def _limited(check: Check, limits: dict[str, Any]) -> Check:
-    pattern = re.compile(limits["pattern"]) if "pattern" in limits else None
+    pattern = compiled.pattern(limits["pattern"]) if "pattern" in limits else None
 
     def limited(value: Any, place: Place, problems: list[Problem]) -> Any:
         before = len(problems)
@@ -150,15 +150,15 @@ def _limited(check: Check, limits: dict[str, Any]) -> Check:
 
 def _type_check(wanted: Any) -> Check:
     origin, inner = get_origin(wanted), get_args(wanted)
-    if origin is typing.Annotated:
+    if origin is Annotated:
         return check_of(inner[0], list(inner[1:]))
-    if wanted is Any or wanted is object:
+    if is_any(wanted) or wanted is object:
         return lambda value, place, problems: value
     if wanted in _SCALARS:
         return _SCALARS[wanted]
     if origin is Literal:
         return _choice(inner)
-    if origin in (typing.Union, types.UnionType):
+    if origin is types.UnionType:
         return _either([_type_check(option) for option in inner])
     if origin in (tuple, list, set, frozenset):
         return _series(origin, inner)

@@ -7,9 +7,9 @@ A source that does not stand in a folder (a revision of git, say) brings an `ope
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from rlspec.dsl import parser, tree
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 

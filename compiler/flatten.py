@@ -6,11 +6,11 @@ A resolved spec stands alone, so what its formulas call must stand in it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rlspec.compiler.elaborate import dotted
 from rlspec.compiler.experiment import Experiment
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass, names_of, replace
 
 

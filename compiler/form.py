@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, get_args, get_origin
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Ref
@@ -22,6 +21,7 @@ from rlspec.compiler.components import struct_of
 from rlspec.compiler.normal import Node, Normaliser, renamed, shape, sum_of, terms_of
 from rlspec.compiler.plan import ComponentPlan, Plan, SourcePlan, canonical
 from rlspec.compiler.records import Record
+from rlspec.dsl.annotations import Any, get_args, get_origin
 from rlspec.dsl.dataclass import dataclass, field, replace
 
 Path = tuple[str, ...]

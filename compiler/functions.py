@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.along import anneal, gae, scanning, top
 from rlspec.compiler.arguments import AXES, axes_of, contiguous, options_of, plain_of, subject_of
@@ -21,6 +20,7 @@ from rlspec.compiler.schedules import combined
 from rlspec.compiler.scope import Scope
 from rlspec.compiler.units import COUNTED
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import near_name
 

@@ -14,12 +14,12 @@ variants; its claims and tests speak of the base only.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.files import beside, identity, placed
 from rlspec.compiler.uses import shifted
 from rlspec.dsl import parser, tree
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.dataclass import dataclass, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 

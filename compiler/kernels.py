@@ -20,7 +20,6 @@ import textwrap
 from collections import defaultdict
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
 
 from rlspec.compiler.formula import formula
 from rlspec.compiler.fusion import after, schedule
@@ -30,6 +29,7 @@ from rlspec.compiler.parts import Node, Path
 from rlspec.compiler.pools import Pool
 from rlspec.compiler.program import Program
 from rlspec.compiler.spelling import Text, literal, spelled
+from rlspec.dsl.annotations import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -7,17 +7,16 @@ the spec itself. Its name is seen without that, since `def` stands at the beginn
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from typing import Any
 
 from rlspec import specs
 from rlspec.dsl import compiled, parser, tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 from rlspec.dsl.packed import packed, unpacked
 
-_DEF = compiled.pattern(r"^def ([A-Za-z_]\w*)", re.MULTILINE)
+_DEF = compiled.pattern(r"^def ([A-Za-z_]\w*)", compiled.MULTILINE)
 
 
 class Definitions(Mapping[str, tree.Item]):

@@ -18,7 +18,6 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rlspec.compiler.binding import bind, tables_of
 from rlspec.compiler.catalog import schema
@@ -30,6 +29,7 @@ from rlspec.compiler.form import form_of
 from rlspec.compiler.library import standard
 from rlspec.compiler.plan import Plan
 from rlspec.dsl import parser
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 

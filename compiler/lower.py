@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlspec.compiler.catalog import is_new, schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.stages import Evaluate, Grpo, Optimised, Stage
@@ -22,6 +20,7 @@ from rlspec.compiler.plan import (
     SourcePlan,
     StagePlan,
 )
+from rlspec.dsl.annotations import Any
 
 DEFAULT_ENGINE = "hf"
 

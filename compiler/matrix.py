@@ -7,7 +7,6 @@ form, the stages in order, what a training run counts. `fields` gives one row pe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rlspec.compiler.align import align
 from rlspec.compiler.catalog import schema
@@ -16,6 +15,7 @@ from rlspec.compiler.edits import Edit
 from rlspec.compiler.form import WIRED, Form, Path
 from rlspec.compiler.notation import formula_text
 from rlspec.compiler.records import Undefined
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
 

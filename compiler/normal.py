@@ -15,9 +15,9 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any
 
 from rlspec.compiler.program import Program, Step
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
 SETS = ("and", "or", "min2", "max2")

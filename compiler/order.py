@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rlspec.compiler.binding import tables_of
 from rlspec.compiler.catalog.stages import Evaluate, Grpo, Stage
 from rlspec.compiler.examiners import serves
 from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.formulas import Formulas
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.diagnostics import Diagnostic
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ A zscore is folds and some arithmetic, a lookup a chain of choices, a `reduce` o
 from __future__ import annotations
 
 from math import isfinite, nan, pi
-from typing import Any
 
 from rlspec.compiler.evaluator import ELEMENT, unbound
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.pools import NEUTRAL, Pool, axis_level, check, pool, pool_of
 from rlspec.compiler.program import Program, Step
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass, field
 
 Path = tuple[int, ...]  # the pass of each loop from the outermost inwards; the body of `step` is ()

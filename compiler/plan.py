@@ -7,12 +7,11 @@ plans of one digest train the same weights on the same kind of machine.
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.program import LevelName, Program
 from rlspec.compiler.records import Field, Record, for_json, model_validator
+from rlspec.dsl.annotations import Any, Literal
 from rlspec.dsl.sha import sha256
 
 

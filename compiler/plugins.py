@@ -17,7 +17,6 @@ a list, `"ref": "env"` a label of another declaration, `"fields"` a block. Compo
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Literal
 
 from rlspec.compiler.catalog import Components, catalog
 from rlspec.compiler.catalog.base import Component, Ref, Secret, Struct, Unit
@@ -25,6 +24,7 @@ from rlspec.compiler.files import text_beside
 from rlspec.compiler.records import Field, Record, ValidationError, create_model
 from rlspec.compiler.types import NUMERIC, Type, read_type
 from rlspec.dsl import parser, tree
+from rlspec.dsl.annotations import Annotated, Any, Literal
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError, near_name
 from rlspec.dsl.sha import sha256

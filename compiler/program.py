@@ -45,9 +45,8 @@ Inputs of text or enumerated type arrive as codes (float64 holding whole numbers
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
 from rlspec.compiler.records import Field, Record
+from rlspec.dsl.annotations import Any, Literal
 
 LevelName = Literal["const", "step", "group", "traj", "turn", "token"]
 

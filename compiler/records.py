@@ -15,11 +15,9 @@ are read, once.
 from __future__ import annotations
 
 import sys
-import typing
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, dataclass_transform, get_origin
 
 from rlspec.compiler.fields import (
     Check,
@@ -34,6 +32,7 @@ from rlspec.compiler.fields import (
     problem_of,
 )
 from rlspec.dsl import compiled
+from rlspec.dsl.annotations import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar, dataclass_transform, get_origin
 
 __all__ = ["Field", "FieldInfo", "Record", "Refused", "Undefined", "ValidationError", "create_model", "model_validator"]
 
@@ -132,7 +131,7 @@ class _Read(Mapping[str, FieldInfo]):
 def _of_class(annotation: Any) -> bool:
     if isinstance(annotation, str):
         return annotation.removeprefix("typing.").startswith("ClassVar")
-    return annotation is typing.ClassVar or get_origin(annotation) is typing.ClassVar
+    return annotation is ClassVar or get_origin(annotation) is ClassVar
 
 
 def _evaluated(annotation: Any, owner: type) -> Any:

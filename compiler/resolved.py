@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Ref, Struct
@@ -17,6 +16,7 @@ from rlspec.compiler.experiment import Declared, Experiment
 from rlspec.compiler.flatten import flattened
 from rlspec.compiler.plan import ComponentPlan, Plan, PluginPlan
 from rlspec.compiler.static import Construct, Leaf, Quantity, Series, Static, Symbol
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.printer import text_of
 
 

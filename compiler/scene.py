@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
-from typing import Any, TypeAlias
 
 from rlspec.compiler import static
 from rlspec.compiler.binding import bind, tables_of
@@ -28,6 +27,7 @@ from rlspec.compiler.ranges import Range, number_text
 from rlspec.compiler.static import Quantity, Series, Static, Symbol
 from rlspec.compiler.types import NUMERIC, Type
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import Any, TypeAlias
 from rlspec.dsl.dataclass import dataclass, field, names_of, replace
 from rlspec.dsl.diagnostics import Diagnostic, near_name
 

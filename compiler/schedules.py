@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from rlspec.compiler.evaluator import annealed
 from rlspec.compiler.ranges import Range
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.dataclass import dataclass
 
 if TYPE_CHECKING:

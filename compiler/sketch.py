@@ -10,12 +10,11 @@ a file.
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlspec.compiler.builder import Builder
 from rlspec.compiler.levels import BY_LABEL, Level
 from rlspec.compiler.pools import level_of
 from rlspec.compiler.program import Program, Step
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
 

@@ -3,11 +3,10 @@ ranges that it declares."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlspec.compiler.experiment import Experiment
 from rlspec.compiler.form import FORMULAS, Path
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.printer import text_of
 

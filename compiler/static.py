@@ -8,11 +8,11 @@ their provenance behind.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
 
 from rlspec.compiler.elaborate import Failed, dotted
 from rlspec.compiler.functions import PROVENANCE
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import TypeAlias
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic
 

@@ -6,7 +6,8 @@ Units that count things (turns, tokens, steps, tasks) belong to no family: 30 tu
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+
+from rlspec.dsl.annotations import Any
 
 FAMILIES: dict[str, dict[str, float]] = {
     "memory": {

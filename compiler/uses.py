@@ -11,10 +11,10 @@ caller's. A file of definitions holds `def`s and `use`s; files that use each oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.files import beside, identity
 from rlspec.dsl import parser, tree
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 from rlspec.dsl.dataclass import dataclass, field, names_of, replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 

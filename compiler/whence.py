@@ -9,7 +9,6 @@ stage.train.lr = 1e-05
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Struct, Unit
@@ -19,6 +18,7 @@ from rlspec.compiler.experiment import FORMULAS, WIRING
 from rlspec.compiler.patches import Body, leaf_item
 from rlspec.compiler.records import Undefined
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, SpecError, near_name
 from rlspec.dsl.printer import text_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from typing import Any
 
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import names_of
 from rlspec.dsl.diagnostics import Diagnostic
 from rlspec.dsl.reductions import REDUCTIONS

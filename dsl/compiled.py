@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import re
@@ -38,6 +39,15 @@ def code(text: str, name: str, mode: str) -> CodeType:
     return made
 
 
+DOTALL, MULTILINE = 16, 8  # as in `re`, whose import takes longer than to match with a pattern that is kept
+_SPECIAL = {ord(sign): f"\\{sign}" for sign in "()[]{}?*+-|^$\\.&~# \t\n\r\v\f"}
+
+
+def escaped(text: str) -> str:
+    """As `re.escape`."""
+    return text.translate(_SPECIAL)
+
+
 class _Late:
     """A regular expression that is compiled when somebody matches with it."""
 
@@ -57,14 +67,13 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def _compiled(text: str, flags: int) -> re.Pattern[str]:
-    import re
-
     try:
         import _sre  # type: ignore[import-not-found]
-        from re import _compiler as compiler  # type: ignore[attr-defined]
-        from re import _parser as parser  # type: ignore[attr-defined]
 
         def parts() -> tuple[Any, ...]:
+            from re import _compiler as compiler  # type: ignore[attr-defined]
+            from re import _parser as parser  # type: ignore[attr-defined]
+
             tree = parser.parse(text, flags)
             names: list[str | None] = [None] * tree.state.groups
             for name, number in tree.state.groupdict.items():
@@ -76,4 +85,6 @@ def _compiled(text: str, flags: int) -> re.Pattern[str]:
         made: re.Pattern[str] = _sre.compile(*kept(f"pattern {int(flags)} {text}", parts))
         return made
     except (ImportError, AttributeError, TypeError):  # another Python, which does it otherwise inside
+        import re
+
         return re.compile(text, flags)

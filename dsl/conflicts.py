@@ -6,14 +6,17 @@ read as it was before the merge.
 
 from __future__ import annotations
 
-import re
-
 from rlspec.dsl import compiled
+from rlspec.dsl.annotations import TYPE_CHECKING
 from rlspec.dsl.diagnostics import Diagnostic
 from rlspec.dsl.tree import Span
 
+if TYPE_CHECKING:
+    import re
+
 SIGNS = ("<<<<<<<", "=======", ">>>>>>>")
-_MARK = compiled.pattern(r"^(<{7}|\|{7}|={7}|>{7})(?:[ \t][^\n]*)?\r?$", re.MULTILINE)
+_SHOWN = compiled.pattern(r"[^\n]")
+_MARK = compiled.pattern(r"^(<{7}|\|{7}|={7}|>{7})(?:[ \t][^\n]*)?\r?$", compiled.MULTILINE)
 
 
 def hidden(text: str) -> tuple[str, list[Diagnostic], set[int]]:
@@ -38,7 +41,7 @@ def hidden(text: str) -> tuple[str, list[Diagnostic], set[int]]:
         at = end + 1
     lines = {text.count("\n", 0, mark.start()) for mark in marks}
     for start, stop in reversed(blank):
-        text = text[:start] + re.sub(r"[^\n]", " ", text[start:stop]) + text[stop:]
+        text = text[:start] + _SHOWN.sub(" ", text[start:stop]) + text[stop:]
     return text, found, lines
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import sys
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
 
 from rlspec.dsl import compiled
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 
 _MISSING: Any = object()  # there is no default
 

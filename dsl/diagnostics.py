@@ -15,15 +15,16 @@ of a code that is not in it cannot be made, and `rlc explain CODE` prints its en
 from __future__ import annotations
 
 import bisect
-import re
 from collections.abc import Callable, Iterable
-from typing import Any, Literal
 
+from rlspec.dsl import compiled
+from rlspec.dsl.annotations import Any, Literal
 from rlspec.dsl.codes import CODES
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.tree import Span
 
 LONGEST_LINE = 240  # of longer lines an excerpt shows a part
+_BREAK = compiled.pattern("\n")
 
 Severity = Literal["error", "warning", "note"]
 
@@ -41,7 +42,7 @@ class Source:
     def _lines(self) -> list[int]:
         """Where each line begins; made when somebody asks for a place."""
         if not self._starts:
-            self._starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
+            self._starts = [0, *(found.end() for found in _BREAK.finditer(self.text))]
         return self._starts
 
     def position(self, offset: int) -> tuple[int, int]:

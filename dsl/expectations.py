@@ -11,8 +11,8 @@ any renumbering of the tables; a test fails when a change of the grammar makes a
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
 
+from rlspec.dsl.annotations import NamedTuple
 from rlspec.dsl.diagnostics import near_name
 from rlspec.dsl.tables import END, Tables
 from rlspec.dsl.tokens import Token

@@ -7,7 +7,6 @@ the result again and keeps it only when it holds fewer errors.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from rlspec.dsl import compiled
@@ -36,6 +35,8 @@ def _offered(diagnostic: Diagnostic, source: Source) -> Diagnostic:
     near = _NEAR.fullmatch(diagnostic.label)
     if near is None:
         return diagnostic
+    import re
+
     span, meant = diagnostic.span, near[1]
     for written in _QUOTED.findall(diagnostic.message):
         word = re.compile(rf"(?<!\w){re.escape(written)}(?!\w)")

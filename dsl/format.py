@@ -18,9 +18,9 @@ from __future__ import annotations
 from bisect import bisect, bisect_left
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any
 
 from rlspec.dsl import layout
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.diagnostics import Source, SpecError
 from rlspec.dsl.format_rows import INDENT, WIDTH, Place, Row, written
 from rlspec.dsl.format_spacing import Spacing

@@ -6,9 +6,8 @@ after the other are a list. Offsets count from wherever the text began that was 
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import names_of
 from rlspec.dsl.tree import Span
 

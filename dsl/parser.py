@@ -9,9 +9,9 @@ most one error a line is reported.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
 
 from rlspec.dsl import layout
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 from rlspec.dsl.dataclass import replace
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 from rlspec.dsl.recovery import Recovery

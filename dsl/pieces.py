@@ -13,9 +13,9 @@ is parsed as a whole, which alone knows how to go on after a mistake.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from rlspec.dsl import conflicts
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.packed import packed, unpacked
 from rlspec.dsl.tree import Comment, File, Item, Span
 

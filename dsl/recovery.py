@@ -18,8 +18,8 @@ terminates.
 from __future__ import annotations
 
 import bisect
-from typing import Any
 
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.automaton import HEAD_SIGNS, MAX_STACK, Automaton
 from rlspec.dsl.diagnostics import Diagnostic, Fix, near_name
 from rlspec.dsl.layout import CLOSING, OPENING

@@ -7,8 +7,8 @@ to its last, parentheses included.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import replace
 from rlspec.dsl.tokens import Token, number_parts, text_value
 from rlspec.dsl.tree import (

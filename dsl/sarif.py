@@ -6,9 +6,9 @@ Both take pairs of a diagnostic and the source that it is about, where its own `
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import quote
 
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.codes import CODES
 from rlspec.dsl.diagnostics import Diagnostic, Source
 

@@ -14,15 +14,14 @@ missing, damaged, somebody else's or cannot be written is as good as none.
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from typing import TYPE_CHECKING, Any
 
 from rlspec.dsl import compiled
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.sha import sha256
 
@@ -252,6 +251,8 @@ def _lark_version() -> str:
     found = find_spec("lark")
     if found is None or not found.origin:
         return "?"
+    import re
+
     match = re.search(r"""__version__.*?["']([^"']+)["']""", _content(found.origin).decode())
     return match[1] if match else "?"
 

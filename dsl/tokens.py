@@ -8,16 +8,18 @@ it is not reported again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import NamedTuple
 
 from rlspec.dsl import compiled, conflicts
+from rlspec.dsl.annotations import TYPE_CHECKING, NamedTuple
 from rlspec.dsl.dataclass import dataclass, field
 from rlspec.dsl.diagnostics import Diagnostic, Fix
 from rlspec.dsl.tables import END, Tables
 from rlspec.dsl.tree import Comment, Span
+
+if TYPE_CHECKING:
+    import re
 
 
 class Token(NamedTuple):
@@ -80,7 +82,7 @@ _FOREIGN: dict[str, tuple[str, str | None]] = {
     "∈": ("`in`", "in"),
     "→": ("`=` or `:`", None),
 }
-_FOREIGN_SIGN = compiled.pattern("|".join(re.escape(word) for word in sorted(_FOREIGN, key=len, reverse=True)))
+_FOREIGN_SIGN = compiled.pattern("|".join(compiled.escaped(word) for word in sorted(_FOREIGN, key=len, reverse=True)))
 # Texts in other quotes; bounded, so that a line of opening quotes costs no more than its length.
 _FOREIGN_TEXT = compiled.pattern('\'[^\'"\n]{0,200}\'|“[^”"\n]{0,200}”|«[^»"\n]{0,200}»|`[^`"\n]{0,200}`')
 # What closes a line behind a text that was not closed: it is given back, so that one fault stays one.
@@ -90,13 +92,13 @@ _DASHES = compiled.pattern(r"--[ \t]+[A-Za-z]+[ \t]+(?!(?:and|or|in|not|over|whe
 _WORD = compiled.pattern(r"\w+")
 _ESCAPE = compiled.pattern(r"\\(?:u\{([0-9A-Fa-f]{1,6})\}|(.))")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
-_NUMBER = compiled.pattern(r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+(?:_[0-9]+)*)?([eE][+-]?[0-9]+)?(.*)", re.DOTALL)
+_NUMBER = compiled.pattern(r"([0-9]+(?:_[0-9]+)*)(\.[0-9]+(?:_[0-9]+)*)?([eE][+-]?[0-9]+)?(.*)", compiled.DOTALL)
 
 
 @cache
 def _matcher(patterns: tuple[tuple[str, str], ...], signs: tuple[str, ...]) -> Callable[..., re.Match[str] | None]:
     """One pattern for all terminals; a word of the grammar is found as a NAME and looked up."""
-    spelt = "|".join(re.escape(sign) for sign in sorted(signs, key=len, reverse=True))
+    spelt = "|".join(compiled.escaped(sign) for sign in sorted(signs, key=len, reverse=True))
     named = [f"(?P<{name}>{pattern})" for name, pattern in patterns]
     return compiled.pattern("|".join([*named, f"(?P<SIGN>{spelt})"])).match
 

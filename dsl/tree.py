@@ -11,8 +11,7 @@ means is the compiler's business. Spans are half-open offsets into the source te
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
+from rlspec.dsl.annotations import TypeAlias
 from rlspec.dsl.dataclass import dataclass, field
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import types
-import typing
 from dataclasses import dataclass
-from typing import Any, Literal, get_args, get_origin
 
 from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.components import struct_of
 from rlspec.compiler.records import FieldInfo, Undefined
+from rlspec.dsl.annotations import Annotated, Any, Literal, get_args, get_origin
 
 _BASES = {int: "int", float: "real", str: "text", bool: "bool"}
 
@@ -103,9 +102,9 @@ def field_text(owner: str, facts: FieldFacts) -> str:
 def _parts(annotation: Any) -> list[Any]:
     """An annotation's alternatives, without None, and without its own metadata."""
     origin = get_origin(annotation)
-    if origin is typing.Annotated:
+    if origin is Annotated:
         return _parts(get_args(annotation)[0])
-    if origin in (types.UnionType, typing.Union):
+    if origin is types.UnionType:
         return [part for option in get_args(annotation) for part in _parts(option) if option is not type(None)]
     return [annotation]
 
@@ -113,10 +112,10 @@ def _parts(annotation: Any) -> list[Any]:
 def _refers(annotation: Any, metadata: list[Any]) -> tuple[str, ...]:
     """The kinds of declaration that a field's values (or its list's items) name."""
     found = [kind for m in metadata if isinstance(m, Ref) for kind in m.kind.split("|")]
-    if get_origin(annotation) is typing.Annotated:
+    if get_origin(annotation) is Annotated:
         inner, *more = get_args(annotation)
         found += _refers(inner, more)
-    elif get_origin(annotation) in (types.UnionType, typing.Union, tuple, list, set, frozenset):
+    elif get_origin(annotation) in (types.UnionType, tuple, list, set, frozenset):
         for option in get_args(annotation):
             found += _refers(option, [])
     return tuple(dict.fromkeys(found))

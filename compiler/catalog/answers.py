@@ -9,10 +9,9 @@ The code that runs it is `rlspec.runtime.worlds.answers`.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 from rlspec.compiler.catalog.base import Component, Unit
 from rlspec.compiler.records import Field
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal
 
 
 class VerifiedAnswers(Component):

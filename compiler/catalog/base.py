@@ -18,9 +18,9 @@ Rules: every number that matters is a field; closed schemas (an unknown field is
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar
 
 from rlspec.compiler.records import Field, Record
+from rlspec.dsl.annotations import Annotated, ClassVar
 from rlspec.dsl.dataclass import dataclass
 
 

@@ -10,11 +10,10 @@ stage's own bounds.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
-
 from rlspec.compiler.catalog.base import Ref, Unit
 from rlspec.compiler.catalog.stages import Stage, Work
 from rlspec.compiler.records import Field, model_validator
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal, Self
 
 
 class Irc(Stage):

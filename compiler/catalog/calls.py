@@ -9,11 +9,10 @@ measures is `runtime/worlds/call_match.py`.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.tiers import DeepEqual
 from rlspec.compiler.records import Field
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal
 
 
 class CallMatch(Component):

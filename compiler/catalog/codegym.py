@@ -11,11 +11,10 @@ what it leaves in a folder is read by `source = "envs/"`. The code lives in `rls
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self
-
 from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.catalog.stages import Stage, Work
 from rlspec.compiler.records import Field, create_model, model_validator
+from rlspec.dsl.annotations import Annotated, Any, ClassVar, Literal, Self
 
 Level = Literal["easy", "medium", "hard"]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]

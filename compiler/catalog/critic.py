@@ -9,11 +9,10 @@ whitening, plus the value."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
-
 from rlspec.compiler.catalog.base import Struct, Unit
 from rlspec.compiler.catalog.stages import Grpo
 from rlspec.compiler.records import Field
+from rlspec.dsl.annotations import Annotated, ClassVar
 
 
 class Critic(Struct):

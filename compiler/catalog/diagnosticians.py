@@ -12,11 +12,10 @@ simulator must diagnose without giving the answer away).
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
-
 from rlspec.compiler.catalog.base import Secret, Struct, Unit
 from rlspec.compiler.catalog.stages import Optimised, Schedule, Stage, Stop, Warmup, Work, reachable
 from rlspec.compiler.records import Field, model_validator
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal, Self
 
 
 class LlmDiagnosis(Struct):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 from rlspec.compiler.catalog.base import Component, Unit
 from rlspec.compiler.records import Field
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal
 
 Kind = Literal["any", "a100_40", "a100_80", "h100", "h200", "h800", "h20", "b200", "l40s", "rtx_4090"]
 

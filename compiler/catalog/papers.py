@@ -5,11 +5,10 @@ They are checked and compiled here; `rlc run` refuses them by name until their r
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
-
 from rlspec.compiler.catalog.base import Component, Secret, Unit
 from rlspec.compiler.catalog.shop import OBJECTION
 from rlspec.compiler.records import Field, Refused, model_validator
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal, Self
 
 
 class TauBench(Component):

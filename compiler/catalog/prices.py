@@ -5,10 +5,9 @@ price judge : per_million_tokens { model = "gpt-4.1"  input = 2USD  output = 8US
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
-
 from rlspec.compiler.catalog.base import Component, Unit
 from rlspec.compiler.records import Field
+from rlspec.dsl.annotations import Annotated, ClassVar
 
 
 class PerMillionTokens(Component):

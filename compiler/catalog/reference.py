@@ -5,11 +5,10 @@ python -m rlspec.compiler.catalog.reference > docs/components.md
 
 from __future__ import annotations
 
-from typing import Any, get_args
-
 from rlspec.compiler.catalog import catalog
 from rlspec.compiler.catalog.base import Component, Struct, Unit
 from rlspec.compiler.records import Undefined
+from rlspec.dsl.annotations import Any, get_args
 
 HEADER = """# Components
 

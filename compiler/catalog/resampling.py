@@ -11,12 +11,11 @@ came from.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
-
 from rlspec.compiler.catalog.base import Ref, Struct, Unit
 from rlspec.compiler.catalog.diagnosticians import LlmDiagnosis
 from rlspec.compiler.catalog.stages import Stage, Work
 from rlspec.compiler.records import Field, model_validator
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal, Self
 
 
 class Feedback(Struct):

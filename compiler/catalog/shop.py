@@ -12,10 +12,9 @@ The code that runs these lives in `rlspec.runtime.worlds.shop`.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 from rlspec.compiler.catalog.base import Component, Struct, Unit
 from rlspec.compiler.records import Field, model_validator
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Intent = Literal["cancel", "address", "recolour", "refund", "payment", "card", "home"]
@@ -36,8 +35,8 @@ class Shop(Component):
 
     KIND: ClassVar[str] = "env"
     NAME: ClassVar[str] = "shop"
-    KEEPS: ClassVar[tuple[str, ...]] = ("verifier",)
-    VERDICT: ClassVar[tuple[str, ...]] = ("verifier",)
+    KEEPS: ClassVar[tuple[str, ...]] = ("verifier", "reward_truncated")
+    VERDICT: ClassVar[tuple[str, ...]] = ("verifier", "reward_truncated")
     MEASURES: ClassVar[dict[str, str]] = {
         "verified": "int@traj in {0, 1}",
         "db_hash": "text@traj",

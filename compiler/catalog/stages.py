@@ -11,11 +11,10 @@ is a formula of the spec, not a field here. `evaluate` changes nothing and measu
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
-
 from rlspec.compiler.catalog.base import Component, Ref, Struct, Unit
 from rlspec.compiler.catalog.shop import Demonstrators
 from rlspec.compiler.records import Field, Refused, model_validator
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal, Self
 from rlspec.dsl.dataclass import dataclass
 
 Schedule = Literal["constant", "linear", "cosine"]

@@ -9,10 +9,9 @@ first when several apply nor what a duplicate is, so both are fields. The code t
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 from rlspec.compiler.catalog.base import Component, Struct
 from rlspec.compiler.records import Field, model_validator
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal
 
 Tier = Literal["gold", "soft", "read", "state", "msg", "err", "dup"]
 TIERS: tuple[Tier, ...] = ("gold", "soft", "read", "state", "msg", "err", "dup")

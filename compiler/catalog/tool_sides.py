@@ -11,10 +11,9 @@ that plays the tools is shown), `user` (what simulated users know). The code is 
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
-
 from rlspec.compiler.catalog.base import Component, Secret, Unit
 from rlspec.compiler.records import Field, model_validator
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal, Self
 
 NO_STATE = "tools that a model plays change no state that could be hashed; `verified` compares the writes with gold"
 

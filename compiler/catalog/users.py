@@ -9,10 +9,9 @@ MUA-RL's question (arXiv 2508.18669) is what a policy learns from each of them, 
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 from rlspec.compiler.catalog.base import Component, Ref, Secret, Unit
 from rlspec.compiler.records import Field
+from rlspec.dsl.annotations import Annotated, ClassVar, Literal
 
 
 class StaticUser(Component):

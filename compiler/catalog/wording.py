@@ -7,10 +7,9 @@ Without a formula that reads it, it is a metric: how long messages are, and the 
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
-
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.records import Field
+from rlspec.dsl.annotations import Annotated, ClassVar
 
 
 class Wording(Component):

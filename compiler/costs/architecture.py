@@ -13,10 +13,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from rlspec.compiler.costs.published import PUBLISHED
 from rlspec.compiler.plan import ComponentPlan
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass, replace
 
 _SIZE = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)\s*[bB](?![A-Za-z0-9])")

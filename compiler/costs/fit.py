@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from rlspec.compiler.catalog.machine import DEVICE_MEMORY
 from rlspec.compiler.costs.architecture import Architecture, architecture_of
@@ -13,6 +12,7 @@ from rlspec.compiler.costs.workload import context_of
 from rlspec.compiler.experiment import Experiment
 from rlspec.compiler.plan import Plan, StagePlan
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass, replace
 from rlspec.dsl.diagnostics import Diagnostic
 

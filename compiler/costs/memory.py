@@ -12,9 +12,9 @@ alive: no factor is fitted. `bench/memory_plan.py` measures the phases of real p
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 from rlspec.compiler.costs.architecture import Architecture
+from rlspec.dsl.annotations import Literal
 from rlspec.dsl.dataclass import dataclass
 
 Place = Literal["device", "host"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from rlspec.compiler.costs.estimate import Estimate
 from rlspec.compiler.costs.fit import GIB, Memory, cures, device_of
 from rlspec.compiler.costs.memory import PHASES, Moment, Place, Term, Worker, peaks
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
 WHERE = {"device": "on the GPU", "host": "in main memory"}

@@ -7,9 +7,9 @@ a mix from the environment that costs most. What is likely depends on the policy
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from rlspec.compiler.plan import BudgetPlan, ComponentPlan, Plan, StagePlan
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
 OWN_PROMPT = 1024

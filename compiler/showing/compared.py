@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from rlspec.compiler.diff import Difference, Row
 from rlspec.compiler.matrix import Line
@@ -12,6 +11,7 @@ from rlspec.compiler.showing.mathml import mathml
 from rlspec.compiler.showing.maths import maths_of_text
 from rlspec.compiler.showing.page import rendered
 from rlspec.compiler.showing.words import LEVELS, by_role, component_lines, folded, value_text
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
 FORMULAS = ("reward", "advantage")

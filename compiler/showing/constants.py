@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from rlspec.compiler.catalog.base import Struct, Unit
 from rlspec.compiler.components import struct_of
@@ -14,6 +13,7 @@ from rlspec.compiler.functions import PROVENANCE
 from rlspec.compiler.showing.words import value_text
 from rlspec.compiler.static import Leaf, shown
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.printer import text_of
 
 SOURCES = ("reported", "assumed", "chosen", "set", "unsourced")

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
 
 from rlspec.compiler.plan import Plan, SourcePlan
 from rlspec.compiler.showing.maths import bare_text
+from rlspec.dsl.annotations import Literal
 
 View = Literal["roles", "stages", "formulas"]
 VIEWS: tuple[View, ...] = ("roles", "stages", "formulas")

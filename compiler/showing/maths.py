@@ -11,11 +11,11 @@ as a function of its arguments.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, TypeAlias
 
 from rlspec.compiler.elaborate import dotted
 from rlspec.compiler.functions import PROVENANCE
 from rlspec.dsl import parser, tree
+from rlspec.dsl.annotations import Any, TypeAlias
 from rlspec.dsl.diagnostics import Source
 from rlspec.dsl.printer import text_of
 

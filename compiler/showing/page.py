@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
 
 from rlspec.compiler.showing.latex import latex
 from rlspec.compiler.showing.mathml import mathml
@@ -14,6 +13,7 @@ from rlspec.compiler.showing.maths import defined, maths_of, source_of
 from rlspec.compiler.showing.sheet import Part, Sheet
 from rlspec.compiler.showing.words import SIGNS, component_lines, headline
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
 
 from rlspec.compiler.builder import Value
 from rlspec.compiler.check import Checked, check, run_tests
@@ -24,6 +23,7 @@ from rlspec.compiler.plan import Plan
 from rlspec.compiler.showing.constants import SOURCES, Constant, constants_of, is_number, leaves, source_of, with_unit
 from rlspec.compiler.showing.words import value_text
 from rlspec.dsl import tree
+from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic, Source, SpecError
 from rlspec.dsl.printer import text_of

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlspec.compiler.diff import Difference, Row
 from rlspec.compiler.edits import ROLES
+from rlspec.dsl.annotations import Any
 
 LEVELS = {
     "identical": "the same experiment, to the letter",
