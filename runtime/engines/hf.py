@@ -26,7 +26,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from rlspec.runtime.engines.decode import Limits, LoopingDecoder, Table, make_decoder
+from rlspec.runtime.engines.decode import Limits, LoopingDecoder, Table
+from rlspec.runtime.engines.decode_choice import make_decoder
 from rlspec.runtime.engines.protocol import Finish, Sampled
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import stream

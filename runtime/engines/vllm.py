@@ -22,17 +22,11 @@ vLLM is imported when an engine is made, never with this module.
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import math
-import os
-import random
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +34,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlspec.runtime.engines.protocol import Finish, Sampled
+from rlspec.runtime.engines.vllm_process import import_vllm, process_state_kept, without_llvmlite
 from rlspec.runtime.engines.weight_probe import WeightProbe
 from rlspec.runtime.refusal import Refusal
 from rlspec.runtime.streams import derived_seed
@@ -77,7 +72,7 @@ class VllmEngine:
         if capacity < 1 or context < 3:
             raise ValueError("capacity >= 1 and context >= 3 are needed")
         self.configure(temperature, max_new_tokens)
-        self._vllm = _import_vllm()
+        self._vllm = import_vllm()
         self._probe = WeightProbe(folder, min(PROBE_LENGTH, context - 1))
         config = self._probe.config
         longest = int(config.max_position_embeddings)
@@ -88,7 +83,7 @@ class VllmEngine:
         self._capacity, self._context, self._stop_tokens = capacity, context, list(stop_tokens)
         # One more than the context, because vLLM samples a token after every sequence that it scores.
         self._max_length = min(context + 1, longest)
-        with _process_state_kept(), _without_llvmlite():
+        with process_state_kept(), without_llvmlite():
             self._engine = self._vllm.LLMEngine.from_engine_args(self._engine_args(folder, config))
         self._conversations: dict[str, _Conversation] = {}
         self._fed: dict[str, _Conversation] = {}  # by key: await a message, and vLLM does not know yet
@@ -340,70 +335,3 @@ def _tempered(flat: Any, temperature: float) -> list[float]:
     for start, end in zip(flat.start_indices[1:], flat.end_indices[1:], strict=True):
         scores.append(float(values[start] - np.logaddexp.reduce(values[start + 1 : end])))
     return scores
-
-
-def _import_vllm() -> SimpleNamespace:
-    """What is used of vLLM, imported under the settings that must precede the import.
-
-    Raises Refusal RLC0710 when vLLM is not installed or does not import.
-    """
-    if importlib.util.find_spec("vllm") is None:
-        raise Refusal("RLC0710", "vLLM is not installed", "make env-vllm")
-    # The engine lives in this process: weights are handed over as tensors, and a step is a call.
-    os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    for name, value in {
-        "VLLM_NO_USAGE_STATS": "1",
-        "DO_NOT_TRACK": "1",
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_LOGGING_LEVEL": "ERROR",
-        "OMP_NUM_THREADS": "1",
-    }.items():
-        os.environ.setdefault(name, value)
-    try:
-        from vllm import EngineArgs, SamplingParams
-        from vllm.platforms import current_platform
-        from vllm.sampling_params import RequestOutputKind
-        from vllm.v1.attention.backends.cpu_attn import CPUAttentionBackend
-        from vllm.v1.engine.llm_engine import LLMEngine
-    except ImportError as error:
-        raise Refusal("RLC0710", f"vLLM does not import: {error}", "make env-vllm") from error
-    return SimpleNamespace(
-        EngineArgs=EngineArgs,
-        SamplingParams=SamplingParams,
-        RequestOutputKind=RequestOutputKind,
-        LLMEngine=LLMEngine,
-        head_sizes=CPUAttentionBackend.get_supported_head_sizes() if current_platform.is_cpu() else [],
-    )
-
-
-@contextmanager
-def _without_llvmlite() -> Iterator[None]:
-    """vLLM looks for kernels in every module and stumbles over the library object of llvmlite, which pretends to
-    have any attribute; so numba's binding is out of its sight while the engine is made."""
-    name = "llvmlite.binding.ffi"
-    hidden = sys.modules.pop(name, None)
-    try:
-        yield
-    finally:
-        if hidden is not None:
-            sys.modules[name] = hidden
-
-
-@contextmanager
-def _process_state_kept() -> Iterator[None]:
-    """Undo what making a vLLM engine does to the process around it: it seeds all global generators, replaces
-    `torch.set_num_threads` by a warning, and adds its libraries to the LD_PRELOAD of every later child
-    process."""
-    preload, python, numbers = os.environ.get("LD_PRELOAD"), random.getstate(), np.random.get_state()
-    set_num_threads = torch.set_num_threads
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch.set_num_threads = set_num_threads
-        random.setstate(python)
-        np.random.set_state(numbers)
-        if preload is None:
-            os.environ.pop("LD_PRELOAD", None)
-        else:
-            os.environ["LD_PRELOAD"] = preload

@@ -18,7 +18,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
-from rlspec.runtime.engines import decode_compiled, decode_fused
+from rlspec.runtime.engines import decode_choice
 from rlspec.runtime.engines.hf import HfEngine
 from rlspec.runtime.refusal import Refusal
 
@@ -79,9 +79,9 @@ def use(monkeypatch):
 
     def choose(decoder: str) -> None:
         if decoder != "CompiledDecoder":
-            monkeypatch.setattr(decode_compiled, "can_compile", lambda model: False)
+            monkeypatch.setattr(decode_choice, "can_compile", lambda model: False)
         if decoder == "TransformersDecoder":
-            monkeypatch.setattr(decode_fused, "can_fuse", lambda model: False)
+            monkeypatch.setattr(decode_choice, "can_fuse", lambda model: False)
 
     return choose
 
