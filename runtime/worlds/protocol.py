@@ -106,10 +106,21 @@ def answer_to(dialogue: Sequence[Message], place: int) -> Message:
 class Session(Protocol):
     """The state of one trajectory."""
 
-    def step(self, call: Call) -> Observation: ...
-    def fork(self) -> Session: ...
-    def measure(self) -> dict[str, Any]: ...
-    def close(self) -> None: ...
+    def step(self, call: Call) -> Observation:
+        """Run a call: what the agent is shown of it. A mistake of the agent is an observation, with nothing changed.
+
+        Raises:
+            InfraFailure: the world itself failed, which is no fault of the agent.
+        """
+
+    def fork(self) -> Session:
+        """A copy that goes on from here by itself."""
+
+    def measure(self) -> dict[str, Any]:
+        """The signals that the environment's component declares, by name. Raises InfraFailure."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
 
 
 @runtime_checkable
@@ -117,27 +128,46 @@ class Hearing(Protocol):
     """A session whose verdict also depends on what the agent says to its user, and on whether the conversation was cut
     off at a limit."""
 
-    def hear(self, agent_text: str) -> None: ...
-    def cut(self) -> None: ...
+    def hear(self, agent_text: str) -> None:
+        """The agent said this to its user."""
+
+    def cut(self) -> None:
+        """The conversation was cut off at a limit."""
 
 
 class World(Protocol):
     """An environment. Deterministic: everything random comes from the task."""
 
     @property
-    def system(self) -> str: ...
+    def system(self) -> str:
+        """What every agent is told before the user speaks."""
+
     @property
-    def tools(self) -> Sequence[dict[str, Any]]: ...
-    def task(self, split: str, number: int) -> Task: ...
-    def reset(self, task: Task) -> Session: ...
+    def tools(self) -> Sequence[dict[str, Any]]:
+        """Schemas of the tools, as OpenAI's API takes them."""
+
+    def task(self, split: str, number: int) -> Task:
+        """The `number`-th problem of a split, the same one for ever.
+
+        Raises:
+            ValueError: there is no such split or number.
+        """
+
+    def reset(self, task: Task) -> Session:
+        """A new session at the beginning of a task. Raises InfraFailure."""
 
 
 class UserSession(Protocol):
     """One user in one conversation; `measure` gives the signals that the user's component declares."""
 
-    def first(self) -> UserTurn: ...
-    def reply(self, agent_text: str) -> UserTurn: ...
-    def measure(self) -> dict[str, Any]: ...
+    def first(self) -> UserTurn:
+        """What it begins with. Raises InfraFailure."""
+
+    def reply(self, agent_text: str) -> UserTurn:
+        """What it answers. Raises InfraFailure."""
+
+    def measure(self) -> dict[str, Any]:
+        """The signals so far, by name."""
 
 
 @runtime_checkable
@@ -149,21 +179,28 @@ class Recalling(Protocol):
     def recall(self, agent_text: str | None, line: str) -> None:
         """It said `line` when the agent said `agent_text`, None before the agent's first message."""
 
-    def lines(self) -> list[str]: ...
+    def lines(self) -> list[str]:
+        """Its own words so far."""
 
 
 class Users(Protocol):
     """A user simulator. All its randomness comes from `rng`. `phrasing` chooses among the wordings that training may
     use and those held out for evaluation."""
 
-    def open(self, task: Task, rng: np.random.Generator, phrasing: str = "train") -> UserSession: ...
+    def open(self, task: Task, rng: np.random.Generator, phrasing: str = "train") -> UserSession:
+        """A user with the wish of a task."""
 
 
 class Judge(Protocol):
     """Judges a finished dialogue: each measure that its component declares, by name. A measure of turns is a list with
     one entry per agent message, a measure of the trajectory is a number or a text."""
 
-    def measure(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> dict[str, Any]: ...
+    def measure(self, task: Task, dialogue: Sequence[Message], rng: np.random.Generator) -> dict[str, Any]:
+        """The measures of a dialogue, by name.
+
+        Raises:
+            InfraFailure: the judge failed; `Unusable` where it answered with something that is no verdict.
+        """
 
 
 def is_slow(part: World | Users | Judge | None) -> bool:
