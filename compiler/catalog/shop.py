@@ -87,6 +87,10 @@ class Shop(Component):
             "their arguments are the gold ones, in any order; a write that is undone passes the first alone"
         ),
     ] = "db_hash"
+    reward_truncated: Annotated[
+        bool,
+        Field(description="whether a talk that was cut off is verified too; otherwise its final hash is empty"),
+    ] = True
     approval: Annotated[
         bool,
         Field(

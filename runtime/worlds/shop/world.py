@@ -6,7 +6,7 @@ import json
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -30,11 +30,13 @@ def written(call: Call) -> str:
 
 @dataclass(slots=True)
 class Writes:
-    """Successful writes of a trajectory and those that solve its task; whether they decide on success."""
+    """Successful writes of a trajectory and those that solve its task; whether they decide on success, and whether
+    anything does in a talk that was cut off."""
 
     made: list[str] = field(default_factory=list)
     gold: list[str] = field(default_factory=list)
     decide: bool = False
+    cut_counts: bool = True
 
 
 class ShopSession:
@@ -59,6 +61,7 @@ class ShopSession:
         self._writes = writes or Writes()
         self._approved = approved
         self._called: set[str] = set()
+        self._cut = False
 
     def step(self, call: Call) -> Observation:
         """Run a call. The agent's mistakes are observations of status "error"; they leave the state as it was."""
@@ -91,7 +94,8 @@ class ShopSession:
             self._counts["asked_first"] = 1
 
     def cut(self) -> None:
-        """A talk that was cut off is judged by the state that it left, as any other."""
+        """The talk ended at a limit and not by anybody's word."""
+        self._cut = True
 
     def fork(self) -> ShopSession:
         """A session with the same content, user and counts, which shares nothing with this one."""
@@ -99,9 +103,9 @@ class ShopSession:
             image = self._desk.database.serialize()
         except sqlite3.Error as error:
             raise InfraFailure("env", f"sqlite: {error}") from error
-        writes = Writes(list(self._writes.made), self._writes.gold, self._writes.decide)
+        writes = replace(self._writes, made=list(self._writes.made))
         twin = ShopSession(image, self._reference_hash, self._desk.user, self._counts, writes, self._approved)
-        twin._called = set(self._called)
+        twin._called, twin._cut = set(self._called), self._cut
         return twin
 
     def content_hash(self) -> str:
@@ -112,11 +116,13 @@ class ShopSession:
             raise InfraFailure("env", f"sqlite: {error}") from error
 
     def measure(self) -> dict[str, Any]:
-        """The signals of `Shop.MEASURES`."""
-        found = self.content_hash()
+        """The signals of `Shop.MEASURES`. Cut off without `reward_truncated`, there is no final database: its hash is
+        empty, and nothing is verified."""
+        counts = self._writes.cut_counts or not self._cut
+        found = self.content_hash() if counts else ""
         right = sorted(self._writes.made) == sorted(self._writes.gold)
         return {
-            "verified": int(right if self._writes.decide else found == self._reference_hash),
+            "verified": int(counts and (right if self._writes.decide else found == self._reference_hash)),
             "right_writes": int(right),
             "db_hash": found,
             "reference_hash": self._reference_hash,
@@ -166,7 +172,8 @@ class ShopWorld:
             image = database.image_of(task.payload["rows"])
             self._keep(task, image)
         gold = [written(call) for call in task.gold if TOOLS[call.name].writes]
-        writes = Writes([], gold, self.config.verifier == "write_operations")
+        decide = self.config.verifier == "write_operations"
+        writes = Writes([], gold, decide, self.config.reward_truncated)
         approved = gold if self.config.approval else None
         return ShopSession(image, task.payload["reference_hash"], writes=writes, approved=approved)
 

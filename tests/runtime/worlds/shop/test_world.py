@@ -263,6 +263,21 @@ def test_the_gold_calls_solve_a_task_whoever_verifies(verifier):
         assert session.measure()["verified"] == session.measure()["right_writes"] == 1
 
 
+@pytest.mark.parametrize("verifier", ["db_hash", "write_operations"])
+@pytest.mark.parametrize("paid", [True, False])
+def test_a_solved_talk_that_is_cut_off_is_verified_if_the_spec_pays_it(verifier, paid):
+    world = make_world(Shop(verifier=verifier, reward_truncated=paid))
+    task = world.task("train", 0)
+    session = world.reset(task)
+    for call in task.gold:
+        session.step(call)
+    assert session.measure()["verified"] == 1
+    session.cut()
+    for found in (session.measure(), session.fork().measure()):
+        assert found["verified"] == (found["db_hash"] == found["reference_hash"]) == paid
+        assert (found["db_hash"], found["right_writes"]) == (found["reference_hash"] if paid else "", 1)
+
+
 def test_a_session_counts_what_is_said_and_called_again():
     session = desk()
     assert session.measure()["repeats"] == session.measure()["asked_first"] == 0
