@@ -2,8 +2,8 @@
 
 A row per arm, each figure the mean over seeds; where there is a ±, it is half of the 95 % interval of that mean
 (Student's t over the seeds). The difference is paired: arm minus baseline of the same seed, over the seeds that both
-have. What is "own" is measured on the last ten steps of training, with the arm's own user. An arm whose run failed, or
-is missing, says so in its row; nothing is left out.
+have; `--against per_turn` takes another baseline. What is "own" is measured on the last ten steps of training, with the
+arm's own user. An arm whose run failed, or is missing, says so in its row; nothing is left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -211,8 +211,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="The table of a comparison.")
     parser.add_argument("paper")
     parser.add_argument("--out", type=Path, default=ROOT / "runs" / "papers")
+    parser.add_argument("--against", metavar="ARM", help="the arm that the others are compared with")
     given = parser.parse_args(arguments)
     of = paper(HERE / f"{given.paper}.toml")
+    labels = [arm.label for arm in of.arms]
+    if given.against is not None:
+        if given.against not in labels:
+            parser.error(f"--against is one of {', '.join(labels)}")
+        of = replace(of, baseline=given.against)
     print(table(of, rows(of, given.out)))
     return 0
 

@@ -104,6 +104,15 @@ def test_an_arm_that_begins_elsewhere_has_a_start_of_its_own(tmp_path: Path) -> 
     assert "Before training, other: 0.100 ± 0.000, over 3 seeds." in text
 
 
+def test_any_arm_can_be_the_one_to_compare_with(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert table.main(["tarl", "--against", "per_turn", "--out", str(tmp_path)]) == 0
+    assert "| against per_turn |" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        table.main(["tarl", "--against", "nobody", "--out", str(tmp_path)])
+    assert caught.value.code == 2
+    assert "per_turn_ppo" in capsys.readouterr().err
+
+
 def test_an_arm_without_training_has_no_figures_of_it(tmp_path: Path) -> None:
     found = listed(tmp_path)
     for label in ("plain", "other"):
