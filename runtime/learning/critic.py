@@ -20,7 +20,7 @@ from torch import Tensor
 
 from rlspec.compiler.catalog.critic import Ppo
 from rlspec.runtime.learning.learner import Learner, Optimisation, wide
-from rlspec.runtime.learning.loss import Aggregation
+from rlspec.runtime.learning.loss import Aggregation, token_count
 from rlspec.runtime.learning.rows import Collated, Row, collate, micro_batches
 from rlspec.runtime.record.ledger import Ledger
 
@@ -91,8 +91,7 @@ class SquaredError:
             held_L = measured_L + (logprobs_L - measured_L).clamp(-self.clip, self.clip)
             term_L = torch.maximum(term_L, (held_L - returns_L).square() / 2)
         loss = (weights_L * term_L).sum()
-        tokens = torch.tensor(float(len(logprobs_L)), dtype=torch.float64)
-        return loss, {"loss": loss.detach(), "tokens": tokens}
+        return loss, {"loss": loss.detach(), "tokens": token_count(logprobs_L)}
 
 
 def optimisation_of(stage: Ppo) -> Optimisation:

@@ -127,7 +127,7 @@ class Likelihood:
     ) -> tuple[Tensor, dict[str, Tensor]]:
         advantages_L = torch.from_numpy(batch.advantages_L).to(logprobs_L)
         loss = -(weights_L * advantages_L * logprobs_L).sum()
-        return loss, {"loss": loss.detach(), "nll": -logprobs_L.detach().sum(), "tokens": _count(logprobs_L)}
+        return loss, {"loss": loss.detach(), "nll": -logprobs_L.detach().sum(), "tokens": token_count(logprobs_L)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,7 @@ class Clipped:
             live_L = advantages_L != 0
             sums = {
                 "policy_loss": loss.detach(),
-                "tokens": _count(logprobs_L),
+                "tokens": token_count(logprobs_L),
                 "entropy": entropy_L.sum(),
                 "clipped_low": (negative_L & (ratio_L < 1 - self.clip_low)).sum(),
                 "clipped_high": (live_L & ~negative_L & (ratio_L > 1 + self.clip_high)).sum(),
@@ -191,7 +191,8 @@ class Clipped:
         return loss, {"loss": loss.detach(), **sums}
 
 
-def _count(values_L: Tensor) -> Tensor:
+def token_count(values_L: Tensor) -> Tensor:
+    """How many tokens there are, as a sum for the metrics."""
     return torch.tensor(float(len(values_L)), dtype=torch.float64)
 
 

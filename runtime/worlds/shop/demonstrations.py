@@ -7,7 +7,6 @@ change their mind; what it lacks is not skill but a habit, and that is what rein
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -91,20 +90,7 @@ def demonstrations(
 ) -> list[Demonstration]:
     """`count` demonstrations of the mixture, on the tasks of the split from `first` on; the same for equal arguments.
     A share `mixture.changed` of them has a user that changes its mind wherever the task allows it."""
-    return list(each_demonstration(shop, user, mixture, count, seed, split, phrasing, first))
-
-
-def each_demonstration(
-    shop: Shop,
-    user: AgendaUser,
-    mixture: Demonstrators,
-    count: int,
-    seed: int,
-    split: str = "train",
-    phrasing: str = "train",
-    first: int = 0,
-) -> Iterator[Demonstration]:
-    """As `demonstrations`, one by one."""
+    found = []
     world = ShopWorld(shop)
     steady, fickle = AgendaUsers(user).with_changes(0.0), AgendaUsers(user).with_changes(1.0)
     for number in range(first, first + count):
@@ -123,7 +109,8 @@ def each_demonstration(
         slips, resigns = draw_slip < mixture.repair, draw_slip < mixture.repair * mixture.resigns
         doubts, asks, told = habits(shop, mixture, rng)
         talk = demonstrate(world, users, task, style, rng, phrasing, slips, resigns, doubts, asks, told)
-        yield Demonstration(task, style, *talk, changes)
+        found.append(Demonstration(task, style, *talk, changes))
+    return found
 
 
 def habits(
