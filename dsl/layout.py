@@ -16,17 +16,30 @@ from __future__ import annotations
 
 from rlspec.dsl.dataclass import dataclass
 from rlspec.dsl.diagnostics import Diagnostic
-from rlspec.dsl.shapes import LONGEST_LINE, UNFINISHED, closed_at, head_stop, item_shape, missing_openings, opens_block
+from rlspec.dsl.shapes import (
+    CLOSING,
+    LONGEST_LINE,
+    OPENING,
+    UNFINISHED,
+    closed_at,
+    closes_later,
+    closings_ahead,
+    head_stop,
+    is_call,
+    item_shape,
+    missing_openings,
+    opens_block,
+    opens_nothing,
+)
 from rlspec.dsl.tables import END
 from rlspec.dsl.tokens import Scan, Token
 
-CLOSING = {"LBRACE": "RBRACE", "LPAR": "RPAR", "LSQB": "RSQB"}
-OPENING = {closing: opening for opening, closing in CLOSING.items()}
 _SIGN = {"LBRACE": "{", "RBRACE": "}", "LPAR": "(", "RPAR": ")", "LSQB": "[", "RSQB": "]"}
-
 
 # Brackets inside each other, at most.
 MAX_BRACKETS = 64
+# How often in a file it is looked for what closes brackets far behind a token, so that garbage takes no longer.
+_MAX_LOOKS = 1000
 
 
 def repair(scanned: Scan, distrust: bool = False) -> bool:
@@ -96,6 +109,10 @@ class _Repair:
         # Lines with a lexical error: what brackets they seem to lack or have too many of comes from that.
         self.unreadable = frozenset(scanned.tainted)
         self.reported: set[int] = set()
+        # Closing brackets of the line before the item that was begun last, which that item holds too many; its column.
+        self.owed: list[str] = []
+        self.owing = -1
+        self.looks = _MAX_LOOKS
         kinds = [token.kind for token in self.tokens]
         self.missing = kinds.count("LBRACE") - kinds.count("RBRACE")
         self.regular = self._regular()
@@ -116,7 +133,7 @@ class _Repair:
             if token.first:
                 indent, head = token.column, index
                 self._begin_line(index)
-            if token.kind == "LBRACE" and self._is_call(index):
+            if token.kind == "LBRACE" and is_call(self.tokens, index, self.stack[-1].indent if self.stack else -1):
                 self.missing -= 1
                 self._report("RLC0013", f"`{self.tokens[index - 1].text}{{` is closed by `)`", token, "expected `(`")
                 self.scanned.tainted.add(token.line)
@@ -125,7 +142,7 @@ class _Repair:
                 self.missing -= 1
                 self._report("RLC0006", "a block is opened twice", token, "remove this")
                 self.scanned.tainted.add(token.line)
-            elif token.kind == "LBRACE" and self._opens_nothing(index):
+            elif token.kind == "LBRACE" and self._too_many_opened() and opens_nothing(self.tokens, index, indent):
                 self.missing -= 1
                 self._report("RLC0013", "`{` is not closed", token, "no block and no set can begin here")
                 self.scanned.tainted.add(token.line)
@@ -164,25 +181,6 @@ class _Repair:
             block = inside.column > indent and item_shape(self.tokens, index + 1)
         return _Open(token, indent, block, inside.column if inside.first and inside.kind == "NAME" else -1)
 
-    def _is_call(self, index: int) -> bool:
-        """Whether a `{` stands right behind a name in a value, and a `)` is what closes it."""
-        tokens = self.tokens
-        if index < 2 or tokens[index - 1].kind != "NAME" or tokens[index - 1].stop != tokens[index].start:
-            return False
-        if tokens[index - 2].kind not in UNFINISHED or tokens[index - 2].kind == "COLON":
-            return False
-        depth, indent = 0, self.stack[-1].indent if self.stack else -1
-        for token in tokens[index + 1 : index + LONGEST_LINE]:
-            if token.first and token.column <= indent:
-                return False
-            if token.kind in CLOSING:
-                depth += 1
-            elif token.kind in OPENING:
-                depth -= 1
-                if depth < 0:
-                    return token.kind == "RPAR"
-        return False
-
     def _opened_twice(self, index: int) -> bool:
         """Whether another `{` follows that opens nothing."""
         if self.tokens[index + 1].kind != "LBRACE":
@@ -190,12 +188,8 @@ class _Repair:
         block = index > 0 and self.tokens[index - 1].kind in ("NAME", "TEXT")
         return self.missing > 0 or (block and self.regular)
 
-    def _opens_nothing(self, index: int) -> bool:
-        """Whether a `{` stands where neither a block nor a set may: behind a `.` or `@`, or between a name and `(`."""
-        before, after = self.tokens[index - 1] if index else None, self.tokens[index + 1]
-        if before is None or not (self.missing > 0 or self.regular):
-            return False
-        return before.kind in ("DOT", "AT") or (before.kind == "NAME" and after.kind == "LPAR")
+    def _too_many_opened(self) -> bool:
+        return self.missing > 0 or self.regular
 
     def _open(self, indent: int, index: int) -> None:
         before = self.out[-1]
@@ -207,10 +201,22 @@ class _Repair:
         self.out.append(token)
 
     def _begin_line(self, index: int) -> None:
-        """Before a line that begins an item: close what its indentation says is over."""
+        """Before a line: if it begins an item, close what its indentation says is over."""
         token = self.tokens[index]
         if not item_shape(self.tokens, index):
             return
+        if token.column <= self.owing:
+            self.owed, self.owing = [], -1
+        opened = [CLOSING[o.kind] for o in self.stack if o.kind != "LBRACE"]
+        self._end_items(index)
+        shut = opened[sum(o.kind != "LBRACE" for o in self.stack) :]
+        if shut and self.tokens[index - 1].kind in UNFINISHED:
+            # Two lines in the wrong order, head and value: what closes those brackets is still to come.
+            self.owed, self.owing = shut, token.column
+
+    def _end_items(self, index: int) -> None:
+        """Before an item: close what cannot hold it."""
+        token = self.tokens[index]
         while self.stack and not self.stack[-1].block and self._no_argument(index):
             self._shut()
         while self.stack:
@@ -260,7 +266,7 @@ class _Repair:
         sign = _SIGN[CLOSING[top.kind]]
         if top.kind == "LBRACE":
             self.missing -= 1
-        if top.kind == "LBRACE" and before.line != top.token.line:
+        if top.block and before.line != top.token.line:
             self._report(
                 "RLC0006",
                 "a block is not closed",
@@ -284,7 +290,7 @@ class _Repair:
         depth = next((d for d in range(len(stack) - 1, -1, -1) if stack[d].kind == wanted), None)
         if token.kind == "RBRACE":
             return self._close_brace(index, depth)
-        if depth is not None and all(o.kind != "LBRACE" or o.token.line == token.line for o in stack[depth:]):
+        if depth is not None and self._reaches(index, depth):
             while len(stack) > depth + 1:
                 self._shut()
             stack.pop()
@@ -295,22 +301,48 @@ class _Repair:
             self._report("RLC0013", f"`{{` is closed by `{token.text}`", token, "expected `}`")
             self.scanned.tainted.add(token.line)
             return None if top.ghost else token._replace(kind="RBRACE", text="}")
-        if stack and not stack[-1].block and not self._closes_later(index, stack[-1].kind):
-            top = stack.pop()
-            if top.kind == "LBRACE":
+        if stack and not stack[-1].block and not closes_later(self.tokens, index, stack[-1].token, stack[-1].indent):
+            if stack[-1].kind == "LBRACE":
                 self.missing -= 1
-            sign = _SIGN[CLOSING[top.kind]]
-            self._report("RLC0013", f"`{top.token.text}` is closed by `{token.text}`", token, f"expected `{sign}`")
-            self.scanned.tainted.add(token.line)
-            return token._replace(kind=CLOSING[top.kind], text=sign)
+            return self._closed_by(token)
         self._drop(token)
         return None
+
+    def _closed_by(self, token: Token) -> Token:
+        """The bracket that is meant by a wrong one that closes the innermost."""
+        top = self.stack.pop()
+        sign = _SIGN[CLOSING[top.kind]]
+        self._report("RLC0013", f"`{top.token.text}` is closed by `{token.text}`", token, f"expected `{sign}`")
+        self.scanned.tainted.add(token.line)
+        return token._replace(kind=CLOSING[top.kind], text=sign)
+
+    def _reaches(self, index: int, depth: int) -> bool:
+        """Whether a `)` or `]` closes the bracket at a depth of the stack, and those inside of it lack theirs."""
+        token, inside = self.tokens[index], self.stack[depth:]
+        if any(o.kind == "LBRACE" and o.token.line != token.line for o in inside) and any(o.block for o in inside):
+            return False
+        return self.stack[-1].kind != "LBRACE" or self.stack[-1].block or self._short(index, depth + 1)
+
+    def _short(self, index: int, count: int) -> bool:
+        """Whether fewer brackets are closed behind a token, in the same item, than are open among the first `count` of
+        the stack."""
+        if not self._may_look():
+            return False
+        first = next((d for d in range(count, 0, -1) if self.stack[d - 1].block), 0)
+        opened = [o for o in self.stack[first:count] if o.kind != "LBRACE"]
+        return bool(opened) and len(opened) > closings_ahead(self.tokens, index + 1, opened[0].indent)
+
+    def _may_look(self) -> bool:
+        self.looks -= 1
+        return self.looks >= 0
 
     def _ends_block(self, index: int) -> bool:
         """Whether a `)` or `]` that closes nothing stands where the innermost block ends."""
         token, top, after = self.tokens[index], self.stack[-1], self.tokens[index + 1]
         if token.first:
             return token.column == top.indent and top.token.line != token.line
+        if after.column > top.indent and item_shape(self.tokens, index + 1):
+            return False
         line = [t.kind for t in self.tokens[index + 1 : index + LONGEST_LINE] if t.line == token.line]
         return top.token.line == token.line and after.first and line.count("RBRACE") <= line.count("LBRACE")
 
@@ -324,54 +356,32 @@ class _Repair:
         line = [t.kind for t in self.tokens[index + 1 : index + LONGEST_LINE] if t.line == token.line]
         return line.count("RBRACE") > line.count("LBRACE")
 
-    def _closes_later(self, index: int, kind: str) -> bool:
-        """Whether the rest of the line closes a bracket that is open before it; of a bracket that was opened on an
-        earlier line, whether anything behind does, before the next item."""
-        token, depth = self.tokens[index], 0
-        line, before = token.line, self.stack[-1].token.line < token.line
-        indent = self.stack[-1].indent
-        if before and token.first:
-            return False
-        for at in range(index + 1, min(index + LONGEST_LINE, len(self.tokens))):
-            token = self.tokens[at]
-            if token.kind == END or (token.line != line and not before):
-                return False
-            if token.first and token.column <= indent and token.kind == "NAME":
-                return False
-            if token.kind == kind:
-                depth += 1
-            elif token.kind == CLOSING[kind]:
-                depth -= 1
-                if depth < 0:
-                    return True
-        return False
-
     def _close_brace(self, index: int, depth: int | None) -> Token | None:
         token, stack = self.tokens[index], self.stack
+        after = self.tokens[index + 1]
+        if depth is None and stack and self._short(index, len(stack)):
+            return self._closed_by(token)
         if depth is None:
-            self._drop(token, sure=self.tokens[index + 1].kind not in (END, "RBRACE"))
+            self._drop(token, sure=after.kind not in (END, "RBRACE"))
             return None
-        follows = self.tokens[index + 1].kind
-        inline = follows not in (END, "RBRACE", "NAME")
+        inline = after.kind not in (END, "RBRACE", "NAME") and not (after.first and after.column <= stack[depth].indent)
         if inline and stack[-1].kind != "LBRACE" and stack[depth].token.line != token.line:
             # Inside of parentheses that go on, a block does not end.
             self.missing += 1
+            if self._short(index, len(stack)):
+                return self._closed_by(token)
             self._drop(token)
             return None
         if len(stack) - 1 == depth + 1 and not stack[-1].block and self._ends_bracket(index, depth):
-            top = stack.pop()
-            sign = _SIGN[CLOSING[top.kind]]
             self.missing += 1
-            self._report("RLC0013", f"`{top.token.text}` is closed by `}}`", token, f"expected `{sign}`")
-            self.scanned.tainted.add(token.line)
-            return token._replace(kind=CLOSING[top.kind], text=sign)
+            return self._closed_by(token)
         while stack[-1].kind != "LBRACE":
             self._shut()
         top = stack[-1]
         apart = top.token.line != token.line
-        if self.missing > 0 and token.first:
+        if token.first and (self.missing > 0 or (self.regular and token.column < top.indent)):
             indents = {o.indent for o in stack if o.kind == "LBRACE"}
-            while self.missing > 0 and token.column in indents and token.column < stack[-1].indent:
+            while self._too_many_opened() and token.column in indents and token.column < stack[-1].indent:
                 self._shut()
         elif apart and self._not_here(index, top, inline):
             self.missing += 1
@@ -382,7 +392,9 @@ class _Repair:
     def _not_here(self, index: int, top: _Open, inline: bool) -> bool:
         """Whether a `}` does not end the block, opened on an earlier line, that is innermost."""
         token = self.tokens[index]
-        if self.regular and not token.first and closed_at(self.tokens, index + 1, top.indent):
+        if token.first and token.column == top.indent and self.missing >= 0:
+            return False
+        if self.regular and not token.first and self._may_look() and closed_at(self.tokens, index + 1, top.indent):
             return True
         return self._too_many() and (inline or self._strange(index, top))
 
@@ -398,13 +410,17 @@ class _Repair:
         return after.first and after.kind == "NAME" and after.column > top.indent
 
     def _drop(self, token: Token, sure: bool = True) -> None:
+        if token.kind in self.owed:
+            self.owed.remove(token.kind)
+            self.scanned.tainted.add(token.line)
+            return
         diagnostic = Diagnostic(
             "RLC0007" if token.kind == "RBRACE" else "RLC0013",
             f"`{token.text}` closes nothing",
             token.span,
             label=f"no `{_SIGN[OPENING[token.kind]]}` is open here",
         )
-        if token.line not in self.unreadable | self.reported:
+        if token.line not in self.unreadable and token.line not in self.reported:
             self.reported.add(token.line)
             (self.scanned.diagnostics if sure else self.scanned.doubtful).append(diagnostic)
         self.scanned.tainted.add(token.line)
@@ -427,7 +443,7 @@ class _Repair:
             self.out.append(_synthetic(CLOSING[self.stack.pop().kind], before))
 
     def _report(self, code: str, message: str, at: Token, label: str, *notes: str) -> None:
-        if at.line not in self.unreadable | self.reported:
+        if at.line not in self.unreadable and at.line not in self.reported:
             self.reported.add(at.line)
             self.scanned.diagnostics.append(Diagnostic(code, message, at.span, label=label, notes=notes))
 

@@ -22,9 +22,8 @@ import bisect
 from rlspec.dsl.annotations import Any
 from rlspec.dsl.automaton import HEAD_SIGNS, MAX_STACK, Automaton
 from rlspec.dsl.diagnostics import Diagnostic, Fix, near_name
-from rlspec.dsl.layout import CLOSING, OPENING
 from rlspec.dsl.reductions import name_of
-from rlspec.dsl.shapes import item_shape
+from rlspec.dsl.shapes import CLOSING, OPENING, item_shape
 from rlspec.dsl.tables import END, Tables
 from rlspec.dsl.tokens import Scan, Token
 from rlspec.dsl.tree import Head, Name, Span, Text
@@ -148,7 +147,8 @@ class Recovery:
         fix = Fix(token.span, said.instead) if said.instead else None
         if ended and before is not None:
             # Nothing is wrong with the next line: the fault is where this one ends.
-            self._report("RLC0005", said.message, before, said.label)
+            if before.kind != "EQUAL" or not self._value_before(index - 1):
+                self._report("RLC0005", said.message, before, said.label)
         else:
             self._report("RLC0005", said.message, token, said.label, fix=fix)
         if said.instead:

@@ -167,6 +167,50 @@ def test_brackets_are_told_where_the_indentation_says(
     assert [(d.code, source.position(d.span.start)[0]) for d in parse(source)[1] if d.span] == expected
 
 
+HELD = """rlspec = 1
+experiment e {
+%s
+  seed = 3
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        # a set's brace is lost or wrong inside of parentheses that go on over lines
+        (
+            "def f(r : real@turn) : real@traj =\n    clip(\n      2 * (\n        mean(r over turn where r in (0, 1})\n"
+            "      ), 0, 1)\n",
+            ["RLC0013"],
+        ),
+        (
+            "def f(\n  r : real, n : {all, some = all\n) : real =\n    sum(r)\n\ndef g(x : real) : real = x",
+            ["RLC0013"],
+        ),
+        # a brace that opens nothing
+        ("def f(r : real@traj) : real@traj{ =\n    r + 1\n\ndef g(x : real) : real = x\n", ["RLC0013"]),
+        ("def f(r : real@traj) :{ real@traj =\n    r + 1\n\ndef g(x : real) : real = x\n", ["RLC0013"]),
+        (HELD % "  stage train :{ grpo {\n    steps = 5\n    lr = 1\n  }", ["RLC0013"]),
+        # the name of a block is lost or misplaced; its brace is not wrong
+        (HELD % "  patch.each.stage.grpo {\n    steps = 7\n  }\n  .each.stage.sft {\n    steps = 5\n  }", ["RLC0005"]),
+        (HELD % "  patch.each.stagesft. {\n    steps = 5\n  }", ["RLC0005"]),
+        (HELD % "  patch.each.stage.{ sft\n    steps = 5\n  }", ["RLC0005"]),
+        (HELD % "  stage train : grpo {\n    steps = 5 }\n  { admit rate = 1 }", ["RLC0005"]),
+        (HELD % "  stage train : grpo { )\n    steps = 5\n    lr = 1\n  }", ["RLC0013"]),
+        # a head and its value in the wrong order
+        (HELD % "      by(tier, gold = 1,\n  reward r : real@turn =\n         err = f(2), dup = 3)", ["RLC0013"]),
+        ("rlspec = 1\n    exp(2)\ndef f(x : real) : real =\n", ["RLC0005"]),
+        (HELD % "  variant v {\n    note =\n  }\n        \"of more than one line\"", ["RLC0005"]),
+        # two mistakes whose braces cancel
+        (HELD % "  a {\n    b {\n      n = 1\n  }\n  variant v (\n    n = 2\n  }", ["RLC0006", "RLC0006"]),
+        ("experiment e extends base \n  n = 1\n  stage a : sft loss = 2 }\n  k = 2\n}\n", ["RLC0006", "RLC0006"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_with_brackets_is_said_once(text: str, codes: list[str]) -> None:
+    assert [d.code for d in parse(Source("held", text))[1]] == codes
+
+
 def test_what_follows_a_lost_head_is_read() -> None:
     file, _ = parse(Source("blocks", BLOCKS.replace("  env desk : shop {\n", "")))
     stage = (file.items[1].body or ())[-1]
