@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlspec.compiler.catalog import is_new, schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.catalog.stages import Evaluate, Grpo, Optimised, Stage
@@ -208,7 +210,7 @@ def _budget(
     envs = experiment.of("env").values()
     turns = max((int(getattr(e.made, "max_turns", 1)) for e in envs), default=1)
     users = len(experiment.of("user"))
-    judges = _judge_calls(experiment, sources)
+    judges = _judge_calls(experiment, [s for s in sources if s.share > 0])
     out = []
     made = {label: declared.made for label, declared in experiment.of("stage").items()}
     for stage in stages:
@@ -216,25 +218,30 @@ def _budget(
         assert isinstance(component, Stage)
         inside = made.get(str(stage.fields.get("within", "")))
         work = component.work(inside if isinstance(inside, Stage) else None)
+        trajectories, judged = work.trajectories, work.trajectories * judges
+        if isinstance(component, Evaluate):  # as many of each environment, training's share in it or not
+            examined = [s for s in sources if s.stage is None and (not component.on or s.env in component.on)]
+            judged = sum(work.trajectories * _judge_calls(experiment, [s]) for s in examined)
+            trajectories *= len(examined)
         out.append(
             BudgetPlan(
                 stage=stage.label,
                 steps=work.steps,
-                trajectories=work.trajectories,
-                tokens=work.trajectories * context,
-                user_replies=work.trajectories * turns if work.talks and users else 0,
-                judge_calls=work.trajectories * judges if work.judges else 0,
+                trajectories=trajectories,
+                tokens=trajectories * context,
+                user_replies=trajectories * turns if work.talks and users else 0,
+                judge_calls=judged if work.judges else 0,
             )
         )
     return tuple(out)
 
 
-def _judge_calls(experiment: Experiment, sources: tuple[SourcePlan, ...]) -> int:
-    """Calls of all judges over one trajectory at most: one each, or of a judge who listens one for every message of the
-    agent, in the environment where they are most."""
+def _judge_calls(experiment: Experiment, sources: Sequence[SourcePlan]) -> int:
+    """Calls of all judges over one trajectory of these sources at most: one each, or of a judge who listens one for
+    every message of the agent, in the environment where they are most."""
     calls = 0
     for label, judge in experiment.of("judge").items():
-        asked = [experiment.of("env")[s.env].made for s in sources if s.share > 0 and label in s.judges]
+        asked = [experiment.of("env")[s.env].made for s in sources if label in s.judges]
         if getattr(judge.made, "when", "") == "during_rollout":
             calls += max((int(getattr(env, "max_turns", 1)) for env in asked), default=0)
         else:

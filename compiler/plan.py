@@ -7,6 +7,8 @@ plans of one digest train the same weights on the same kind of machine.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlspec.compiler.catalog import schema
 from rlspec.compiler.catalog.base import Component
 from rlspec.compiler.program import LevelName, Program
@@ -217,6 +219,14 @@ class Plan(_Part):
     def drawn(self) -> tuple[SourcePlan, ...]:
         """The sources that tasks are drawn for: one per environment."""
         return tuple(s for s in self.sources if s.stage is None)
+
+    def examined(self, on: Sequence[str]) -> tuple[SourcePlan, ...]:
+        """The sources that an evaluation `on` these environments measures: without any, all that there are."""
+        return tuple(s for s in self.drawn if not on or s.env in on)
+
+    def examines(self, user: str, env: str) -> bool:
+        """Whether the user that an evaluation names serves an environment; no label is nobody."""
+        return bool(user) and env in self.labelled(user).wiring.get("serves", [env])
 
     def source_of(self, env: str, key: str) -> SourcePlan:
         """The source that scores a trajectory of an environment, by its key ("train/12/5/3").

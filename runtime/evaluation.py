@@ -9,7 +9,6 @@ from rlspec.runtime.metrics import describe, pass_at
 from rlspec.runtime.record.trajectory import Trajectory
 from rlspec.runtime.rollouts.job import Job
 from rlspec.runtime.tolerance import tolerate
-from rlspec.runtime.worlds.registry import examines
 
 if TYPE_CHECKING:
     from rlspec.runtime.run import Run
@@ -27,7 +26,7 @@ class Evaluation:
 
     def jobs(self) -> list[Job]:
         """Every task of every source that is measured, `trials` times."""
-        sources = [s for s in self.run_.plan.drawn if not self.stage.on or s.env in self.stage.on]
+        sources = self.run_.plan.examined(self.stage.on)
         return [
             Job(
                 key=f"{self.label}/{source.env}/{task}/{trial}",
@@ -36,7 +35,7 @@ class Evaluation:
                 task=task,
                 group=number * self.stage.tasks + task,
                 phrasing=self.stage.phrasing,
-                user=self.stage.user if examines(self.run_.plan, self.stage.user, source.env) else "",
+                user=self.stage.user if self.run_.plan.examines(self.stage.user, source.env) else "",
             )
             for number, source in enumerate(sources)
             for task in range(self.stage.tasks)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlspec.compiler.plan import BudgetPlan, ComponentPlan, Plan, StagePlan
+from rlspec.compiler.plan import BudgetPlan, ComponentPlan, Plan, SourcePlan, StagePlan
 from rlspec.dsl.annotations import Any
 from rlspec.dsl.dataclass import dataclass
 
@@ -113,28 +113,42 @@ class _Loader:
         return next((int(s.fields.get("max_new_tokens", 0)) for s in self.plan.stages if s.label == inside), 0)
 
     def _calls(self) -> Iterator[Calls]:
-        drawn = [source for source in self.plan.sources if source.share > 0]
+        drawn = self._drawn()
         for user in self.plan.users:
-            served = {s.env: s.share for s in drawn if s.user == user.label}
+            served = {s.env: share for s, share in drawn if self._user(s) == user.label}
             if served:
                 yield self._of_user(user, served)
         for judge in self.plan.judges:
-            judged = {s.env: s.share for s in drawn if judge.label in s.judges}
+            judged = {s.env: share for s, share in drawn if judge.label in s.judges}
             if judged:  # whatever converses is judged, evaluations too
                 yield self._of_judge(judge, judged)
         diagnostician = (self.stage.fields.get("feedback") or {}).get("llm") or {}
         if diagnostician.get("model"):
             yield self._of_diagnostician(diagnostician)
         envs = {env.label: env for env in self.plan.envs}
-        played = {s.env: s.share for s in drawn if envs[s.env].fields.get("model")}
+        played = {s.env: share for s, share in drawn if envs[s.env].fields.get("model")}
         for label, share in played.items():
             yield self._of_player(envs[label], share)
         with_tools = {
-            s.env: self.turns(envs[s.env]) for s in drawn if "max_turns" in envs[s.env].fields and s.env not in played
+            s.env: self.turns(envs[s.env])
+            for s, _ in drawn
+            if "max_turns" in envs[s.env].fields and s.env not in played
         }
         if with_tools:
-            shares = {s.env: s.share for s in drawn if s.env in with_tools}
+            shares = {s.env: share for s, share in drawn if s.env in with_tools}
             yield self._made("tools", "tools", with_tools, shares)
+
+    def _drawn(self) -> list[tuple[SourcePlan, float]]:
+        """The sources that the stage has tasks of, and their shares: an evaluation has as many of each."""
+        if self.stage.name != "evaluate":
+            return [(s, s.share) for s in self.plan.sources if s.share > 0]
+        examined = self.plan.examined(self.stage.fields.get("on", ()))
+        return [(s, 1 / len(examined)) for s in examined]
+
+    def _user(self, source: SourcePlan) -> str | None:
+        """Who talks to the agent here: an evaluation may have an examiner."""
+        examiner = str(self.stage.fields.get("user", ""))
+        return examiner if self.plan.examines(examiner, source.env) else source.user
 
     def _made(
         self,

@@ -156,12 +156,7 @@ def live_of(plan: Plan, label: str | None) -> AgendaUser:
 def examiners_of(plan: Plan, source: SourcePlan) -> dict[str, Users]:
     """The users that evaluations put in the place of a source's, by label. Raises as `world_of`."""
     named = dict.fromkeys(str(stage.fields.get("user", "")) for stage in plan.stages)
-    return {label: _user(plan, label, source.env) for label in named if examines(plan, label, source.env)}
-
-
-def examines(plan: Plan, label: str, env: str) -> bool:
-    """Whether an evaluation's user serves an environment; no label is nobody."""
-    return bool(label) and env in plan.labelled(label).wiring.get("serves", [env])
+    return {label: _user(plan, label, source.env) for label in named if plan.examines(label, source.env)}
 
 
 def judges_of(plan: Plan, source: SourcePlan) -> dict[str, Judge]:

@@ -328,3 +328,40 @@ def test_budget_and_plan_count_the_same_judge_calls(path: Path) -> None:
 def test_an_examination_is_judged_too() -> None:
     exam = "judge turns : oracle { }  stage exam : evaluate { after = [train]  tasks = 40tasks  trials = 4trajs }"
     assert [(b.stage, b.judge_calls) for b in plan_of(spec(more=exam)).budget] == [("exam", 160), ("train", 64)]
+
+
+JUDGED = """
+  env strange : shop { max_turns = 6agent_turns }
+  user other : agenda { serves = [strange] }
+  user examiner : llm { serves = [desk]  model = "gpt-4" }
+  mix tasks { desk = 100%  strange = 0% }
+  judge turns : llm { on = [desk, strange]  model = "gpt-4.1" }
+  signal verdict : int@turn in {-1, 0, 1} = turns.score
+  let kind : real@traj = mean(verdict over turn)
+  stage exam : evaluate { after = [train]  tasks = 10tasks  trials = 2trajs  pass_at = [1]  WORDS }
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "trajectories", "judged", "users"),
+    [
+        ("", 40, 40, {"customer": 10, "other": 6}),
+        ("on = [desk]", 20, 20, {"customer": 10}),
+        ("on = [strange]", 20, 20, {"other": 6}),
+        ("user = examiner", 40, 40, {"examiner": 10, "other": 6}),
+    ],
+)
+def test_an_evaluation_counts_what_it_examines(
+    words: str, trajectories: int, judged: int, users: dict[str, int]
+) -> None:
+    """As many tasks of each environment, also of one that training never draws from, with the user who examines."""
+    plan = plan_of(spec(more=JUDGED.replace("WORDS", words)))
+    budget = next(b for b in plan.budget if b.stage == "exam")
+    assert (budget.trajectories, budget.judge_calls) == (trajectories, judged)
+    load = next(load for load in loads(plan) if load.stage == "exam")
+    assert {c.label: c.number // trajectories for c in load.calls if c.kind == "user"} == {
+        label: 1 + turns for label, turns in users.items()
+    }
+    assert sum(c.expected for c in load.calls if c.kind == "judge") == judged
+    train = next(load for load in loads(plan) if load.stage == "train")
+    assert [c.label for c in train.calls if c.kind == "user"] == ["customer"]
