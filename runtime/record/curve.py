@@ -18,7 +18,7 @@ def buckets(values: Sequence[float], width: int) -> list[float]:
     for index in range(width):
         part = values[index * len(values) // width : (index + 1) * len(values) // width]
         finite = [value for value in part if math.isfinite(value)]
-        means.append(math.fsum(finite) / len(finite) if finite else math.nan)
+        means.append(math.fsum(value / len(finite) for value in finite) if finite else math.nan)
     return means
 
 
@@ -26,8 +26,7 @@ def sparkline(values: Sequence[float], width: int = 20) -> str:
     """One line of blocks from the smallest to the largest value; spaces where there is none."""
     means = buckets(values, width)
     low, high = _range(means)
-    scale = 7 / (high - low) if high > low else 0.0
-    return "".join(_BLOCKS[1 + round((v - low) * scale)] if math.isfinite(v) else " " for v in means)
+    return "".join(_BLOCKS[1 + round(7 * _share(v, low, high))] if math.isfinite(v) else " " for v in means)
 
 
 def plot(values: Sequence[float], width: int = 60, height: int = 8, plain: bool = False) -> list[str]:
@@ -39,8 +38,8 @@ def plot(values: Sequence[float], width: int = 60, height: int = 8, plain: bool 
     if high == low:
         height = 1
     # The smallest value still shows: it fills one eighth of the lowest line.
-    scale = (height * 8 - 1) / (high - low) if high > low else 0.0
-    eighths = [1 + round((v - low) * scale) if math.isfinite(v) else 0 for v in means]
+    most = height * 8 - 1
+    eighths = [1 + round(most * _share(v, low, high)) if math.isfinite(v) else 0 for v in means]
     labels = {0: f"{high:.4g}", height - 1: f"{low:.4g}"}
     margin = max(map(len, labels.values()))
     lines = []
@@ -55,3 +54,10 @@ def plot(values: Sequence[float], width: int = 60, height: int = 8, plain: bool 
 def _range(values: Sequence[float]) -> tuple[float, float]:
     finite = [value for value in values if math.isfinite(value)]
     return (min(finite), max(finite)) if finite else (0.0, 0.0)
+
+
+def _share(value: float, low: float, high: float) -> float:
+    """Where a value stands between the smallest and the largest: from 0 to 1."""
+    if math.isinf(high - low):
+        value, low, high = value / 2, low / 2, high / 2
+    return (value - low) / (high - low) if high > low else 0.0

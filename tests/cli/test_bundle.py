@@ -16,11 +16,12 @@ from rlspec.cli import bundle
 
 ROOT = Path(__file__).parents[2]
 START = ROOT / "bin" / "rlc-start"
+WATCHED = ("rlspec.", "re", "site", "__editable", "typing", "pathlib", "json")
 # Says where the modules of a check came from, after it: name and loader, one a line.
 SEEN = """
 import os, sys
 def told(status):
-    names = [n for n, m in list(sys.modules.items()) if n.startswith(("rlspec.", "re", "site", "__editable"))]
+    names = [n for n, m in list(sys.modules.items()) if n.startswith(%r)]
     loaders = [type(getattr(sys.modules[n], "__loader__", None)).__name__ for n in names]
     os.write(2, "".join(f"{n} {l}\\n" for n, l in zip(names, loaders)).encode())
     leave(status)
@@ -41,10 +42,10 @@ class Rlc:
 
     def __call__(self, *words: str) -> tuple[int, str, str]:
         shutil.rmtree(self.folder / "cache", ignore_errors=True)  # answers are not what is tested here
-        command = [sys.executable, "-S", "-c", SEEN, str(START), *words]
+        command = [sys.executable, "-S", "-c", SEEN % (WATCHED,), str(START), *words]
         done = subprocess.run(command, cwd=self.folder, env=self.env, capture_output=True, text=True, timeout=120)
         lines = done.stderr.splitlines()
-        seen = [line.split() for line in lines if line.startswith(("rlspec.", "re", "site", "__edit"))]
+        seen = [line.split() for line in lines if line.startswith(WATCHED)]
         self.loaders = {name: loader for name, loader, *_ in seen}
         return done.returncode, done.stdout, "\n".join(line for line in lines if line.split() not in seen)
 
@@ -88,6 +89,15 @@ def test_the_second_time_modules_come_from_the_bundle(rlc: Rlc) -> None:
     assert "rlspec.compiler.check" in own
     assert own <= from_bundle(rlc) | {"rlspec.cli.main"}
     assert "site" not in rlc.loaders or not any(name.startswith("__editable") for name in rlc.loaders)
+
+
+def test_a_check_does_not_wait_for_what_it_does_not_need(rlc: Rlc) -> None:
+    place = rlc.folder / "a.rlspec"
+    rlc("check", str(place))
+    assert "re" in rlc.loaders  # to compile patterns of ours, which are kept from now on
+    place.write_text(place.read_text("utf-8") + "# another\n", "utf-8")
+    assert rlc("check", str(place))[0] == 0
+    assert not {"re", "typing", "pathlib", "json"} & rlc.loaders.keys()
 
 
 def test_a_damaged_bundle_is_none_and_is_written_again(rlc: Rlc) -> None:

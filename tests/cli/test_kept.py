@@ -317,10 +317,3 @@ def test_a_path_without_pathlib_is_what_pathlib_makes_of_it(parts: int) -> None:
     for letters in product("/.a", repeat=parts):
         name = "".join(letters)
         assert str(main._path(name)) == str(Path(name)), name
-
-
-def test_a_check_does_not_wait_for_what_it_does_not_need(rlc: Shell, spec: Path) -> None:
-    rlc("check", "b.rlspec")  # what is compiled from texts of ours is kept from now on, which needs no `re`
-    spec.write_text(spec.read_text("utf-8") + "# another\n", "utf-8")
-    slow = {"pathlib", "typing", "re", "dataclasses", "json", "click", "pydantic", "lark", "rlspec.dsl.cures"}
-    assert not slow & rlc.imports("check", str(spec))

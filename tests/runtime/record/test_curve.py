@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rlspec.runtime.record.curve import buckets, plot, sparkline
@@ -43,6 +43,9 @@ def test_a_higher_value_is_never_drawn_lower(values, width, height):
 
 
 @given(st.lists(st.floats(), max_size=50), st.integers(1, 60))
+@example([8.9e307, 8.9e307], 1)
+@example([1.7e308, -1e292], 2)
+@example([5e-324, 0.0], 2)
 def test_any_numbers_can_be_drawn(values, width):
     for line in plot(values, width, plain=True):
         assert line.isascii()
