@@ -16,8 +16,6 @@ import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 from rlspec.dsl.annotations import Any
 from rlspec.dsl.sha import sha256
@@ -157,26 +155,32 @@ class _Heard(io.RawIOBase):
         return count
 
 
-@contextmanager
-def observed(place: str) -> Iterator[Run]:
-    """Observe what runs inside: its reads, its effects, and what it says."""
-    run = Run(place)
-    sys.addaudithook(run.hook)
-    before = sys.stdout, sys.stderr
-    for name, number, stream in (("stdout", 1, sys.stdout), ("stderr", 2, sys.stderr)):
-        stream.flush()
-        buffer = io.BufferedWriter(_Heard(number, run))
-        heard = io.TextIOWrapper(buffer, stream.encoding, stream.errors, line_buffering=True)
-        setattr(sys, name, heard)
-    try:
-        yield run
-    finally:
-        run.on = False
+class Observed:
+    """Observes what runs inside a `with`: its reads, its effects, and what it says. Without
+    `contextlib`, for which a check would wait."""
+
+    def __init__(self, place: str) -> None:
+        self.run = Run(place)
+
+    def __enter__(self) -> Run:
+        sys.addaudithook(self.run.hook)
+        self.before = sys.stdout, sys.stderr
+        for name, number, stream in (("stdout", 1, sys.stdout), ("stderr", 2, sys.stderr)):
+            stream.flush()
+            buffer = io.BufferedWriter(_Heard(number, self.run))
+            heard = io.TextIOWrapper(buffer, stream.encoding, stream.errors, line_buffering=True)
+            setattr(sys, name, heard)
+        return self.run
+
+    def __exit__(self, *_: object) -> None:
+        self.run.on = False
         listening = sys.stdout, sys.stderr
-        sys.stdout, sys.stderr = before
+        sys.stdout, sys.stderr = self.before
         for output in listening:
-            with suppress(OSError, ValueError):  # nobody reads any more
+            try:
                 output.flush()
+            except (OSError, ValueError):  # nobody reads any more
+                continue
 
 
 def keep(run: Run, status: int) -> None:
@@ -187,11 +191,11 @@ def keep(run: Run, status: int) -> None:
         return
     folder = os.path.dirname(run.place)
     draft = f"{run.place}.{os.getpid()}"
-    with suppress(OSError):
+    try:
         os.makedirs(os.path.dirname(run.cache), exist_ok=True)
         for one in (run.cache, folder):
-            with suppress(FileExistsError):
-                os.mkdir(one, 0o700)
+            if not os.path.lexists(one):
+                os.makedirs(one, 0o700, exist_ok=True)
             info = os.lstat(one)
             if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid() or info.st_mode & 0o022:
                 return
@@ -203,6 +207,8 @@ def keep(run: Run, status: int) -> None:
         except OSError:
             os.unlink(draft)
         _trim(folder)
+    except OSError:
+        return
 
 
 def _trim(folder: str) -> None:

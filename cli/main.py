@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,27 +59,31 @@ def main(keep_at: str | None = None, bundle: Bundle | None = None) -> None:
     where the answer may be kept for the next time, `bundle` what modules come from (both of `rlspec.cli.answers`)."""
     if keep_at is None:
         sys.exit(_status())
-    from rlspec.cli.kept import keep, observed
+    from rlspec.cli.kept import Observed, keep
 
     if bundle is not None:
         bundle.recall()
-    with observed(keep_at) as run:
+    with Observed(keep_at) as run:
         status = _status()
     if bundle is not None and bundle.said_by is not None:
         run.opened.add(os.fsencode(bundle.said_by))
     keep(run, status)
     if bundle is not None:
         bundle.refresh()
-    with suppress(OSError, ValueError):  # nobody reads any more
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
+    except (OSError, ValueError):  # nobody reads any more
+        pass
     os._exit(status)  # these commands only read: nothing is open, and to take every module apart takes a while
 
 
 def _status() -> int:
     if sys.argv[1:] in ([], ["--help"], ["-h"]) and "_RLC_COMPLETE" not in os.environ:  # set by a shell that completes
-        with suppress(BrokenPipeError):
+        try:  # noqa: SIM105 (a check does without `contextlib`)
             print(help_text(), flush=True)
+        except BrokenPipeError:
+            pass
         return 0
     out = sys.stdout
     try:

@@ -8,7 +8,6 @@ which they are written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 
 from rlspec.compiler import static
 from rlspec.compiler.catalog import catalog
@@ -204,9 +203,9 @@ class _Resolver:
             try:
                 params[name] = self._param(name, item, settings.get(name))
             except Failed:  # reported; what uses it is checked with the file's own value
-                with suppress(Failed):
-                    if item.value is not None:
-                        params[name] = static.leaf(item.value, params, [])
+                own = _value_or_none(item, params)
+                if own is not None:
+                    params[name] = own
 
     def _param(self, name: str, item: tree.Item, setting: tree.Expression | None) -> Leaf:
         if item.head.type is None or item.value is None:
@@ -439,3 +438,11 @@ class _Resolver:
         self.experiment.credit_where = value.arguments[1].value if len(value.arguments) == 2 else None
         self.experiment.credit = value.arguments[0].value.value
         self.experiment.credit_span = value.arguments[0].span
+
+
+def _value_or_none(item: tree.Item, params: Mapping[str, Leaf]) -> Leaf | None:
+    """The value that a parameter's declaration writes, if it can be read."""
+    try:
+        return None if item.value is None else static.leaf(item.value, params, [])
+    except Failed:
+        return None

@@ -17,7 +17,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import cache
 
 from rlspec.dsl import compiled
@@ -282,6 +281,8 @@ def read_kept(place: Path) -> bytes | None:
 
 def write_kept(place: Path, body: bytes) -> None:
     """Put a file of the cache down, all or nothing; a folder that cannot be written is left alone."""
+    from contextlib import suppress  # most runs write nothing
+
     draft = place.with_suffix(f".{os.getpid()}")
     with suppress(OSError):
         place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from rlspec.cli import bundle
 
 ROOT = Path(__file__).parents[2]
 START = ROOT / "bin" / "rlc-start"
-WATCHED = ("rlspec.", "re", "site", "__editable", "typing", "pathlib", "json")
+WATCHED = ("rlspec.", "re", "site", "__editable", "typing", "pathlib", "json", "contextlib")
 # Says where the modules of a check came from, after it: name and loader, one a line.
 SEEN = """
 import os, sys
@@ -97,7 +97,7 @@ def test_a_check_does_not_wait_for_what_it_does_not_need(rlc: Rlc) -> None:
     assert "re" in rlc.loaders  # to compile patterns of ours, which are kept from now on
     place.write_text(place.read_text("utf-8") + "# another\n", "utf-8")
     assert rlc("check", str(place))[0] == 0
-    assert not {"re", "typing", "pathlib", "json"} & rlc.loaders.keys()
+    assert not {"re", "typing", "pathlib", "json", "contextlib"} & rlc.loaders.keys()
 
 
 def test_a_damaged_bundle_is_none_and_is_written_again(rlc: Rlc) -> None:
